@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fuzz::{kind, there_and_back};
 use libfuzzer_sys::fuzz_target;
 use wire::handle::{ClientHandle, FileHandle, HandleKey, ObjectHandle, Via};
-use wire::{cluster, consensus, data, handshake, join};
+use wire::{cluster, consensus, data, handshake, join, peer};
 
 fuzz_target!(|data: &[u8]| {
     let Some((what, bytes)) = kind(data) else { return };
@@ -43,6 +43,13 @@ fuzz_target!(|data: &[u8]| {
             match way {
                 0 => there_and_back(&bytes, |d| consensus::Call::decode(procedure, d)),
                 _ => there_and_back(&bytes, |d| consensus::Reply::decode(procedure, d)),
+            }
+        }
+        peer::PROGRAM => {
+            let Some(procedure) = peer::Procedure::from_u32(procedure) else { return };
+            match way {
+                0 => there_and_back(&bytes, |d| peer::Call::decode(procedure, d)),
+                _ => there_and_back(&bytes, |d| peer::Reply::decode(procedure, d)),
             }
         }
         join::PROGRAM => {

@@ -1,19 +1,19 @@
-//! A metaserver of three whose log or store is damaged, each a process of its own.
+//! Rebuild of one metaserver of three with a damaged log or store; each is a process.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use store::{Durability, RedbStore, Store};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The metaservers of both tests have the same addresses.
+/// Lock of the addresses, which both tests use.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 struct Mds {
@@ -22,7 +22,7 @@ struct Mds {
 }
 
 impl Mds {
-    /// Number `n` of a group in `dir`; on a loopback address of its own.
+    /// Metaserver `n` of a group in `dir`, on its own loopback address.
     fn configured(dir: &Path, n: u32) -> Self {
         let [.., high, low] = std::process::id().to_be_bytes();
         let ip = |n: u32| format!("127.{}.{low}.{}", high | 1, 200 + n);
@@ -38,12 +38,12 @@ impl Mds {
         Self { dir: own, child: None }
     }
 
-    /// Starts it; what it says until it is ready.
+    /// Starts the metaserver; returns its output until it is ready.
     fn start(&mut self) -> String {
         self.try_to_start().unwrap_or_else(|said| panic!("it ended: {said}"))
     }
 
-    /// The same; or what it says until it ends, if it does.
+    /// Starts the metaserver; returns its output until it is ready, or until it exits.
     fn try_to_start(&mut self) -> Result<String, String> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_heorot"))
             .args(["mds", "--config"])
@@ -66,7 +66,7 @@ impl Mds {
         Ok(said)
     }
 
-    /// Starts it, which it refuses; the last line that it says, and its exit status.
+    /// Starts the metaserver, which must refuse; returns its last line and its exit status.
     fn refuses_to_start(&mut self) -> (String, Option<i32>) {
         let said = match self.try_to_start() {
             Err(said) => said,
@@ -90,7 +90,7 @@ impl Mds {
         serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
     }
 
-    /// The ids and names of the members that have a vote, as this one knows them.
+    /// Ids and names of the voters in this metaserver's status.
     fn voters(&self) -> Vec<(String, String)> {
         let status = self.status();
         let all = status["metaservers"].as_array().cloned().unwrap_or_default();
@@ -130,7 +130,7 @@ fn damage_store(dir: &Path) {
     store.batch(Durability::Immediate, &mut |edit| edit.put(MAP_HEAD, &value)).unwrap();
 }
 
-/// Waits until a member has written down so many voters, which it does a moment after it has a vote.
+/// Waits until a member has stored this number of voters, shortly after its vote.
 fn wait_until_noted(mds: &Mds, voters: usize) {
     let asked = Instant::now();
     let noted = || std::fs::read_to_string(mds.dir.join("members")).unwrap_or_default();
@@ -140,8 +140,8 @@ fn wait_until_noted(mds: &Mds, voters: usize) {
     }
 }
 
-/// Waits until member `n` is one of three voters again, for itself and for member `by`, and has that written
-/// down.
+/// Waits until member `n` is one of three voters again, in its own status and in that of member `by`, and has
+/// stored that.
 fn wait_for_three(group: &[Mds], n: usize, by: usize) -> Vec<(String, String)> {
     let asked = Instant::now();
     loop {
@@ -154,7 +154,7 @@ fn wait_for_three(group: &[Mds], n: usize, by: usize) -> Vec<(String, String)> {
     }
 }
 
-/// A group of three metaservers, which run.
+/// Starts a group of three metaservers.
 fn start_three(dir: &Path) -> Vec<Mds> {
     let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir, n)).collect();
     for mds in &mut group {
@@ -165,14 +165,14 @@ fn start_three(dir: &Path) -> Vec<Mds> {
 
 #[test]
 fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_again() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let mut group = start_three(dir.path());
     let before = wait_for_three(&group, 2, 0);
     let store = |mds: &Mds| mds.dir.join("namespace.redb");
     let file = |path: &Path| std::fs::OpenOptions::new().write(true).open(path).unwrap();
 
-    // The header: redb does not know the file.
+    // Damage the header: redb refuses the file.
     group[2].stop();
     file(&store(&group[2])).write_all_at(&[0; 512], 0).unwrap();
     let said = group[2].start();
@@ -181,7 +181,7 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
     assert_eq!(after[..2], before[..2]);
     assert_ne!(after[2], before[2], "under another id");
 
-    // Gone, or empty: the log has everything still, and is applied again.
+    // Remove or empty the store: the log still has all entries, which are applied again.
     for empties in [false, true] {
         group[1].stop();
         match empties {
@@ -193,7 +193,7 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
         assert_eq!(wait_for_three(&group, 1, 0), after, "the same member");
     }
 
-    // And where the log does not have it any more.
+    // Remove the store and the log's segments.
     group[1].stop();
     std::fs::remove_file(store(&group[1])).unwrap();
     for entry in std::fs::read_dir(group[1].dir.join("log")).unwrap() {
@@ -212,7 +212,7 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
     assert_eq!((&again[0], &again[2]), (&after[0], &after[2]));
     assert_ne!(again[1], after[1], "under another id");
 
-    // One that does not know what it voted for must not vote again, either.
+    // A member without its stored vote must not vote again, either.
     group[0].stop();
     std::fs::remove_file(group[0].dir.join("log/vote")).unwrap();
     let said = group[0].start();
@@ -225,7 +225,7 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
     assert_ne!(last[0], again[0], "under another id");
 }
 
-/// The line that is said of a damage, and what does it to a metaserver's directory.
+/// Line about a damage, and the function that makes the damage.
 type Damage = (&'static str, fn(&Path));
 
 const DAMAGES: [Damage; 4] = [
@@ -241,7 +241,7 @@ const DAMAGES: [Damage; 4] = [
     }),
 ];
 
-/// A copy of a directory without what is below its folders' folders.
+/// Copies a directory tree, without sockets.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -255,8 +255,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Each damage in turn to a copy of what `mds` has: it stops with one line, which says what helps, and
-/// touches nothing.
+/// Applies each damage to a copy of `mds`: it stops with one line that has the remedy, and changes nothing.
 fn says_what_helps(mds: &mut Mds, of_two: bool) {
     let sound = mds.dir.with_extension("sound");
     copy(&mds.dir, &sound);
@@ -275,7 +274,7 @@ fn says_what_helps(mds: &mut Mds, of_two: bool) {
 
 #[test]
 fn a_metaserver_alone_or_of_two_that_is_damaged_stops_and_says_what_helps() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let mut one = Mds::configured(dir.path(), 0);
     one.start();
@@ -288,7 +287,7 @@ fn a_metaserver_alone_or_of_two_that_is_damaged_stops_and_says_what_helps() {
     wait_until_noted(&other, 2);
     other.stop();
     says_what_helps(&mut other, true);
-    // Brought back as it was, it is one of the two again.
+    // Restored to the sound copy, it is one of the two again.
     other.start();
     let asked = Instant::now();
     while other.voters().len() != 2 || one.voters() != other.voters() {
@@ -298,7 +297,7 @@ fn a_metaserver_alone_or_of_two_that_is_damaged_stops_and_says_what_helps() {
 
 #[test]
 fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_from_the_others() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let mut group = start_three(dir.path());
     let before = group[0].voters();
@@ -322,13 +321,13 @@ fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_f
 
 #[test]
 fn a_metaserver_with_a_damaged_log_fills_itself_from_the_others_as_a_new_member() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let mut group = start_three(dir.path());
     let before = group[0].voters();
     assert_eq!(before.len(), 3, "{before:?}");
 
-    // The founder, which is told of nobody to join.
+    // The founder, whose configuration has no `join`.
     group[0].stop();
     damage(&group[0].dir.clone());
     let said = group[0].start();
@@ -348,7 +347,7 @@ fn a_metaserver_with_a_damaged_log_fills_itself_from_the_others_as_a_new_member(
     };
     assert_eq!(kept(".replaced"), 1, "what was damaged is there to be looked at");
 
-    // It counts: another one can be away. And it starts again as it is.
+    // It has a vote: the group continues without another member. And it restarts normally.
     group[0].stop();
     group[0].start();
     group[1].stop();

@@ -1,16 +1,17 @@
-//! Payload-sized buffers that are used again, so that no operation pays for fresh pages from the kernel.
+//! Pool of payload-sized buffers, so that no operation pays for fresh pages from the kernel.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
-/// Below this a buffer is simply allocated: the allocator is good at small sizes.
+/// Minimal length of a pooled buffer: the allocator is good at small sizes.
 const POOLED_BYTES_MIN: usize = 64 * 1024;
-/// Bytes around a payload in its record.
+/// Bytes of a record besides its payload.
 const AROUND_BYTES: usize = 8 * 1024;
-/// The room of pooled buffers: a payload of a power of two and what is around it, so that none takes much
-/// more than twice what was asked for.
+/// Size classes of pooled buffers: a payload of a power of two and the rest of its record, so that a buffer
+/// takes at most a little more than twice the requested length.
 const CLASSES: [usize; 5] = [
     (64 << 10) + AROUND_BYTES,
     (128 << 10) + AROUND_BYTES,
@@ -18,22 +19,22 @@ const CLASSES: [usize; 5] = [
     (512 << 10) + AROUND_BYTES,
     (1 << 20) + (64 << 10),
 ];
-/// Buffers of each class kept for the next use: 64 of about a megabyte are enough for the calls in flight on
-/// a few busy connections.
+/// Free buffers kept for each class: 64 of about a megabyte are enough for the calls in flight on a few busy
+/// connections.
 const POOLED_MAX: usize = 64;
 
-/// A set of buffers to be used again.
+/// Pool of buffers.
 #[derive(Debug, Clone, Default)]
 pub struct BufferPool {
     free: Arc<[Mutex<Vec<Vec<u8>>>; CLASSES.len()]>,
 }
 
-/// The class of a buffer of `len` bytes, if such are pooled.
+/// Size class of a buffer of `len` bytes; none: not pooled.
 fn class(len: usize) -> Option<usize> {
     if len < POOLED_BYTES_MIN { None } else { CLASSES.iter().position(|room| len <= *room) }
 }
 
-/// A buffer of the length asked for. Its bytes are whatever was there before: fill it before you show it.
+/// Buffer of the requested length. It has the bytes of its last use: fill it before sending.
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -42,7 +43,7 @@ pub struct Buffer {
 }
 
 impl BufferPool {
-    /// A buffer of `len` bytes.
+    /// Takes a buffer of `len` bytes.
     ///
     /// # Panics
     /// When another thread panicked while it held the pool.
@@ -51,18 +52,18 @@ impl BufferPool {
         let Some(class) = class(len) else {
             return Buffer { bytes: vec![0; len], len, pool: None };
         };
-        let used = self.free[class].lock().expect("buffer pool").pop();
+        let used = self.free[class].lock().pop();
         let bytes = used.unwrap_or_else(|| vec![0; CLASSES[class]]);
         Buffer { bytes, len, pool: Some((self.clone(), class)) }
     }
 
-    /// Whether both take their buffers from the same place.
+    /// Whether both are the same pool.
     #[must_use]
     pub fn is_same_as(&self, other: &BufferPool) -> bool {
         Arc::ptr_eq(&self.free, &other.free)
     }
 
-    /// The memory that a buffer of `len` bytes takes.
+    /// Memory of a buffer of `len` bytes.
     #[must_use]
     pub fn bytes_taken(len: usize) -> usize {
         class(len).map_or(len, |class| CLASSES[class])
@@ -70,12 +71,12 @@ impl BufferPool {
 }
 
 impl Buffer {
-    /// Shortens the buffer; never lengthens it.
+    /// Shortens the buffer; never extends it.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// The filled buffer, shared; it returns to its pool when the last slice of it is dropped.
+    /// Shares the filled buffer; it returns to its pool when its last slice is dropped.
     #[must_use]
     pub fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
@@ -104,11 +105,11 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some((pool, class)) = &self.pool
-            && let Ok(mut free) = pool.free[*class].lock()
-            && free.len() < POOLED_MAX
-        {
-            free.push(std::mem::take(&mut self.bytes));
+        if let Some((pool, class)) = &self.pool {
+            let mut free = pool.free[*class].lock();
+            if free.len() < POOLED_MAX {
+                free.push(std::mem::take(&mut self.bytes));
+            }
         }
     }
 }
@@ -125,7 +126,7 @@ mod tests {
         let whole = buffer.freeze();
         let slice = whole.slice(0..10);
         drop(whole);
-        let free = |class: usize| pool.free[class].lock().unwrap().len();
+        let free = |class: usize| pool.free[class].lock().len();
         assert_eq!(free(1), 0);
         drop(slice);
         assert_eq!(free(1), 1);

@@ -1,9 +1,10 @@
-//! The two clocks: wall time for time stamps, which may jump, and monotonic time for leases, which may not.
+//! Clocks: wall time for time stamps, which may jump, and monotonic time for leases.
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970 and nanoseconds below 10^9.
+use parking_lot::Mutex;
+
+/// Wall time: seconds since 1970 and nanoseconds below 10^9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
     /// Seconds since 1970-01-01T00:00:00Z.
@@ -12,15 +13,15 @@ pub struct WallTime {
     pub nanoseconds: u32,
 }
 
-/// Where time comes from.
+/// Source of time.
 pub trait Clock: Send + Sync + 'static {
     /// The time of day.
     fn wall(&self) -> WallTime;
-    /// Time since some fixed moment of this process; never goes back.
+    /// Time since a fixed moment of this process; never decreases.
     fn monotonic(&self) -> Duration;
 }
 
-/// The machine's clocks.
+/// Clocks of the machine.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -39,7 +40,7 @@ impl Clock for SystemClock {
                 seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
                 nanoseconds: since.subsec_nanos(),
             },
-            // A clock set before 1970 is a fault of the machine; the epoch is as good as any time then.
+            // A clock before 1970 is a fault of the machine; use the epoch then.
             Err(_) => WallTime { seconds: 0, nanoseconds: 0 },
         }
     }
@@ -49,19 +50,19 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when a test says so.
+/// Clock that only a test advances.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Mutex<Duration>,
 }
 
 impl ManualClock {
-    /// Moves both clocks on.
+    /// Advances both clocks.
     ///
     /// # Panics
     /// When another thread panicked while it held the clock.
     pub fn advance(&self, by: Duration) {
-        *self.now.lock().expect("clock") += by;
+        *self.now.lock() += by;
     }
 }
 
@@ -72,6 +73,6 @@ impl Clock for ManualClock {
     }
 
     fn monotonic(&self) -> Duration {
-        *self.now.lock().expect("clock")
+        *self.now.lock()
     }
 }

@@ -1,10 +1,10 @@
-//! Randomness: the kernel's, or a sequence from a seed.
+//! Randomness: from the kernel, or from a seed.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
-/// Where random bits come from.
+/// Source of random bits.
 pub trait Entropy: Send + Sync + 'static {
-    /// 32 random bytes, good enough for keys when they are the kernel's.
+    /// 32 random bytes; only the kernel's are good enough for keys.
     fn bytes(&self) -> [u8; 32];
 
     /// 64 random bits.
@@ -14,13 +14,13 @@ pub trait Entropy: Send + Sync + 'static {
     }
 }
 
-/// The kernel's randomness.
+/// Randomness of the kernel.
 #[derive(Debug, Default)]
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
     /// # Panics
-    /// When the kernel gives no randomness: nothing can be kept secret then.
+    /// When the kernel gives no randomness: no secret would be safe.
     fn bytes(&self) -> [u8; 32] {
         let mut out = [0; 32];
         let mut filled = 0;
@@ -32,7 +32,7 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// The same bits for the same seed. For tests; never for keys.
+/// Deterministic bits from a seed. For tests; never for keys.
 #[derive(Debug)]
 pub struct SeededEntropy {
     state: Mutex<u64>,
@@ -57,7 +57,7 @@ impl SeededEntropy {
 
 impl Entropy for SeededEntropy {
     fn bytes(&self) -> [u8; 32] {
-        let mut state = self.state.lock().expect("entropy");
+        let mut state = self.state.lock();
         let mut out = [0; 32];
         for chunk in out.chunks_exact_mut(8) {
             chunk.copy_from_slice(&Self::next(&mut state).to_le_bytes());

@@ -1,11 +1,10 @@
-//! Service addresses on real interfaces: network namespaces of this machine's kernel. As root.
+//! Service addresses on real interfaces, in network namespaces of this machine's kernel. Needs root.
 
 mod lan;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::pin::pin;
-use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,12 +13,13 @@ use host::interface::{
     EXPIRY_LATE_MAX, Error, Interfaces, Patience, Result, SystemInterfaces, owner_elsewhere, take,
 };
 use lan::{Lan, wait_until};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 const TIME: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(600);
-/// This machine may be busy: a test looks late.
+/// Tolerance for a check on a busy machine.
 const LOOKED_LATE: Duration = Duration::from_millis(700);
 
 fn both() -> [IpAddr; 2] {
@@ -72,7 +72,7 @@ fn an_address_of_a_killed_process_is_gone_before_anybody_is_refused() {
         lan.on(2, || {
             kill_process(killer, Signal::KILL).expect("it runs");
             while lan.has(1, address) {
-                // It may still be let in, and is heard of no more.
+                // The connection may still be accepted, and then gets no answer.
                 let tried = TcpStream::connect_timeout(&service, Duration::from_millis(20));
                 let refused = tried.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
                 assert!(!refused, "the listener went before the address");
@@ -104,7 +104,7 @@ fn a_client_that_waits_is_told_by_the_next_holder() {
     let told = waiting.read(&mut [0]).expect_err("nobody says anything there");
     assert_eq!(told.kind(), std::io::ErrorKind::ConnectionReset);
 
-    // For one that is connected to the machine that has it, nothing changes.
+    // A client that is connected to the present holder is not affected.
     let mut good = lan.on(3, || TcpStream::connect(service)).expect("connect");
     lan.on(2, || system().tickle(service, good.local_addr().expect("it has one"), 7)).expect("tickle");
     good.set_read_timeout(Some(Duration::from_millis(300))).expect("a time-out");
@@ -117,8 +117,7 @@ fn an_address_leaves_within_the_time_that_the_next_holder_waits() {
     let lan = Lan::new(1);
     lan.on(1, || {
         let interfaces = system();
-        // Each a bit later within a second than the one before: the kernel would rather look at whole
-        // seconds, and not more than once in each.
+        // Expiry times within one second: the kernel prefers to check at whole seconds, at most once in each.
         let mut held = Vec::new();
         for number in 50..58 {
             for address in [format!("10.77.1.{number}"), format!("fd77::{number}")] {
@@ -168,12 +167,12 @@ fn an_address_in_use_elsewhere_is_refused_with_the_mac_of_who_has_it() {
         );
         assert!(!lan.has(1, address));
 
-        // Its owner dies. That it is still in our kernel's table does not make it an owner.
+        // The owner dies. An entry in the kernel's neighbour table is no owner.
         assert_eq!(lan.neighbour(1, address), Some(lan.mac(2)));
         lan.ip(2, &format!("addr del {address}/{prefix} dev eth0"));
         lan.on(1, || take_now(address, None)).expect("it is free");
         assert!(lan.has(1, address));
-        // And now the other one may not have it.
+        // Now the other machine must not take the address.
         let error = lan.on(2, || take_now(address, None)).expect_err("it is in use").to_string();
         assert!(error.contains(&lan.mac(1)), "{error}");
     }
@@ -187,12 +186,12 @@ fn a_search_for_an_owner_ends_when_it_should() {
         let slept = Mutex::new(Vec::new());
         let found = lan.on(1, || {
             run(owner_elsewhere(&system(), address, "eth0", patience, async |gap| {
-                slept.lock().expect("slept").push(gap);
+                slept.lock().push(gap);
                 sleep(gap);
             }))
         });
         assert!(found.expect("asked").is_none());
-        assert_eq!(*slept.lock().expect("slept"), [patience.gap; 3]);
+        assert_eq!(*slept.lock(), [patience.gap; 3]);
     }
 }
 
@@ -239,7 +238,7 @@ fn the_interface_is_the_one_with_the_smallest_network_that_has_the_address() {
         for no_machines in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1", "fe80::1"] {
             assert!(matches!(find(no_machines, None), Err(Error::NotUnicast(_))), "{no_machines}");
         }
-        // A service address is no network: that of the next one is still the administrator's.
+        // A service address is no network: for the next address the administrator's network is used.
         interfaces.hold("10.77.2.50".parse().expect("one"), "eth0", LONG).expect("hold");
         assert_eq!(find("10.77.2.50", None).expect("found"), "wide");
     });
@@ -268,7 +267,7 @@ fn what_an_earlier_life_left_is_taken_over_and_the_administrators_is_left_alone(
             interfaces.release(own).expect("nothing to do");
             assert!(lan.has(1, own));
 
-            // Moved to another interface, it is on that one only.
+            // The address moves to another interface and leaves the first.
             interfaces.hold(address, "lo", LONG).expect("hold");
             assert_eq!(left(&interfaces), [(address, "lo".to_owned(), LONG)]);
             interfaces.announce(address, "lo").expect("nobody to tell");
@@ -306,7 +305,7 @@ fn who_may_not_change_addresses_is_told_what_to_do() {
             assert!(error.to_string().contains("leave service_addresses out"), "{error}");
         });
     }
-    // And who loses it later.
+    // And a process that loses the permission later.
     lan.on(1, || {
         let interfaces = system();
         set_capabilities(
@@ -350,12 +349,12 @@ fn take_now(address: IpAddr, named: Option<&str>) -> Result<String> {
 
 fn answer_with(number: u8, listener: &TcpListener) {
     for stream in listener.incoming() {
-        // A client that has gone meanwhile has nothing to hear.
+        // The client may be gone.
         let _ = stream.and_then(|mut stream| stream.write_all(&[number]));
     }
 }
 
-/// Which machine answers.
+/// Number of the machine that answers.
 fn ask(service: SocketAddr) -> Option<u8> {
     let mut stream = TcpStream::connect_timeout(&service, Duration::from_millis(500)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -364,7 +363,7 @@ fn ask(service: SocketAddr) -> Option<u8> {
     Some(answer[0])
 }
 
-/// What sleeps in place is never pending.
+/// Polls a future that sleeps in place and so is never pending.
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

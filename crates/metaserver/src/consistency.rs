@@ -18,7 +18,7 @@ use nfs::Connection;
 use wire::nfs3;
 use wire::nfs4::{ArgOp, SessionId, Status};
 
-use crate::Metaserver;
+use crate::exports::Admission;
 
 /// What a lazy read shows is this old at most: what Linux' own caches may be at their shortest (`acregmin` is
 /// 3 s).
@@ -51,7 +51,7 @@ impl LastBarrier {
     }
 }
 
-impl Metaserver {
+impl Admission {
     /// Before a compound of `session` that came over `connection`. Whether all that was answered before it is
     /// seen: else its operations see to that, with [`may_be_lazy`].
     pub(crate) async fn barrier_before_compound(
@@ -62,7 +62,7 @@ impl Metaserver {
         if self.may_read_lazily(connection, session) {
             return Ok(false);
         }
-        self.read_barrier().await.map(|()| true)
+        self.machine.read_barrier().await.map(|()| true)
     }
 
     /// Before a call of NFSv3.
@@ -74,7 +74,7 @@ impl Metaserver {
         if may_be_lazy3(procedure) && self.may_read_lazily(connection, NO_SESSION) {
             return Ok(());
         }
-        self.read_barrier().await?;
+        self.machine.read_barrier().await?;
         connection.associate(NO_SESSION);
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Metaserver {
         self.is_lazy_client(connection)
             // What the client did at another metaserver, before it came to this one, is its own.
             && connection.is_associated(session)
-            && self.last_barrier.is_recent(self.clock.monotonic())
+            && self.machine.last_barrier.is_recent(self.machine.clock.monotonic())
     }
 }
 

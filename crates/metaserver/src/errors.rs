@@ -50,6 +50,7 @@ pub(crate) fn refused(error: Error) -> Status {
         Error::XattrTooBig => Status::Xattr2Big,
         Error::NoXattrRoom => Status::NoSpc,
         Error::TooManyClients => Status::NoSpc,
+        Error::LockRange => Status::LockRange,
         // The replica says it as an error of its own.
         Error::ServerGone => Status::Delay,
         // It was given up whole, and is in the log as an error.

@@ -39,7 +39,7 @@ impl Program for MountProgram {
     }
 
     fn is_out_of_service(&self) -> bool {
-        self.0.replica.is_out_of_service()
+        self.0.machine.replica.is_out_of_service()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
@@ -53,9 +53,13 @@ impl Program for MountProgram {
                 Call::Mnt(args) => {
                     let found = self.0.mount3(&call.connection, &args.path);
                     if found == Err(Status::Access) {
-                        match self.0.check_admitted(&call.connection) {
-                            Ok(()) => self.0.note_refusal(&call.connection, Reason::Path, &args.path),
-                            Err(status) => self.0.note_refused(&call.connection, status, &args.path),
+                        match self.0.admission.check_admitted(&call.connection) {
+                            Ok(()) => {
+                                self.0.admission.note_refusal(&call.connection, Reason::Path, &args.path)
+                            }
+                            Err(status) => {
+                                self.0.admission.note_refused(&call.connection, status, &args.path)
+                            }
                         }
                     }
                     Reply::Mnt(found.map(|(dir, export)| self.mounted(&dir, export)).map_err(mount_status))
@@ -77,7 +81,7 @@ impl Program for MountProgram {
 
 impl MountProgram {
     fn mounted(&self, dir: &Inode, export: InodeId) -> mnt::ResOk {
-        let handle = self.0.handle(Via::Export(export), dir.id, dir.generation).into();
+        let handle = self.0.machine.handle(Via::Export(export), dir.id, dir.generation).into();
         mnt::ResOk { handle, auth_flavors: vec![mnt::AUTH_SYS, mnt::AUTH_NONE] }
     }
 }
@@ -97,29 +101,29 @@ impl Metaserver {
                 name => names.push(name),
             }
         }
-        let view = self.view()?;
-        let mut at = self.inode(&*view, InodeId::ROOT)?;
-        let mut export = self.rules(connection, at.id).is_ok().then_some(at.id);
+        let view = self.machine.view()?;
+        let mut at = self.machine.inode(&*view, InodeId::ROOT)?;
+        let mut export = self.admission.rules(connection, at.id).is_ok().then_some(at.id);
         for name in names {
             let found = read::lookup(&*view, at.id, name).map_err(store_failed)?;
-            let dir = found.map(|id| self.inode(&*view, id)).transpose()?;
+            let dir = found.map(|id| self.machine.inode(&*view, id)).transpose()?;
             at = match (dir, export) {
                 (Some(dir), _) if dir.directory().is_some() => dir,
                 (_, None) => return Err(Status::Access),
                 (Some(_), Some(_)) => return Err(Status::NotDir),
                 (None, Some(_)) => return Err(Status::NoEnt),
             };
-            export = self.rules(connection, at.id).is_ok().then_some(at.id).or(export);
+            export = self.admission.rules(connection, at.id).is_ok().then_some(at.id).or(export);
         }
         Ok((at, export.ok_or(Status::Access)?))
     }
 
     /// What a client is told of the directories that it can mount, by their paths of now.
     fn listed(&self, connection: &Connection) -> Result<Vec<export::Export>, Status> {
-        let (exports, view) = (self.exports.get(), self.view()?);
+        let (exports, view) = (self.cluster.exports.get(), self.machine.view()?);
         let mut all = Vec::new();
         for one in exports.of_address(connection.peer().ip()) {
-            if let Some(way) = self.way_to(&*view, one)? {
+            if let Some(way) = self.admission.way_to(&*view, one)? {
                 all.push(listed(&exports, one, &way));
             }
         }

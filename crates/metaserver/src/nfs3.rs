@@ -33,11 +33,11 @@ impl Program for Nfs3Program {
     }
 
     fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
-        self.0.check_admitted(connection).is_ok()
+        self.0.admission.check_admitted(connection).is_ok()
     }
 
     fn is_out_of_service(&self) -> bool {
-        self.0.replica.is_out_of_service()
+        self.0.machine.replica.is_out_of_service()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
@@ -52,14 +52,16 @@ impl Program for Nfs3Program {
             if let Call::Null(_) = arguments {
                 return Ok(Message::default()); // anybody may ask whether the server lives
             }
-            let refused = |status| server.note_refused(&call.connection, status, procedure.name().as_bytes());
+            let refused =
+                |status| server.admission.note_refused(&call.connection, status, procedure.name().as_bytes());
             let too_weak = |status| {
                 refused(status);
                 Rejection::Auth(AuthStat::TooWeak)
             };
-            server.check_admitted(&call.connection).map_err(too_weak)?;
-            let export = arguments.object().map_or(Ok(InodeId::ROOT), |handle| server.export_of(handle));
-            let user = |export| server.user(&call.connection, &call.header.credential, export);
+            server.admission.check_admitted(&call.connection).map_err(too_weak)?;
+            let export =
+                arguments.object().map_or(Ok(InodeId::ROOT), |handle| server.machine.export_of(handle));
+            let user = |export| server.admission.user(&call.connection, &call.header.credential, export);
             let user = match export.and_then(user) {
                 Ok(user) => user,
                 Err(status @ WireStatus::Access) => return Err(too_weak(status)),
@@ -70,26 +72,31 @@ impl Program for Nfs3Program {
                     return Ok(ops3::refused::refused(procedure, status));
                 }
             };
-            let start = server.clock.monotonic();
+            let start = server.machine.clock.monotonic();
             // A client that gets no room has gone: nobody reads the answer.
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             // Linux takes a refusal for an error of the disk: it is kept until somebody leads.
-            while let Err(status) = server.barrier_before_call3(&call.connection, procedure).await {
+            while let Err(status) = server.admission.barrier_before_call3(&call.connection, procedure).await {
                 if status != WireStatus::Delay || !call.connection.is_open() {
                     return Err(Rejection::SystemError);
                 }
             }
-            if !server.may_answer(&call.connection, start) {
+            if !server.cluster.may_answer(&call.connection, start) {
                 return Err(Rejection::SystemError);
             }
             let work = async {
                 let (results, failed) = carry_out(server, &user, arguments, &known_by(id)).await;
                 let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };
-                server.metrics.operation(labels, server.clock.monotonic().saturating_sub(start), failed);
+                server.metrics.operation(
+                    labels,
+                    server.machine.clock.monotonic().saturating_sub(start),
+                    failed,
+                );
                 results
             };
             let Some(id) = id else {
                 return tokio::select! {
+                    biased;
                     results = work => Ok(results),
                     // The client asks again over another connection, perhaps another metaserver: what it
                     // wrote here would come after what it writes then.
@@ -170,7 +177,8 @@ fn known_by(id: Option<CallId>) -> namespace::CallId {
 impl Metaserver {
     /// Whether the first change of a call was made already.
     pub(crate) fn has_changed3(&self, call: &namespace::CallId) -> Result<bool, WireStatus> {
-        let first = read::recorded(&*self.view()?, &RequestId::Call(*call, 0)).map_err(store_failed)?;
+        let first =
+            read::recorded(&*self.machine.view()?, &RequestId::Call(*call, 0)).map_err(store_failed)?;
         Ok(first.is_some())
     }
 
@@ -185,10 +193,10 @@ impl Metaserver {
     ) -> Result<Reply, WireStatus> {
         let request = RequestId::Call(*call, index);
         let status = match checked {
-            Ok(command) => return self.propose(Some(request), command).await,
+            Ok(command) => return self.state.propose(Some(request), command).await,
             Err(status) => status,
         };
-        match read::recorded(&*self.view()?, &request).map_err(store_failed)? {
+        match read::recorded(&*self.machine.view()?, &request).map_err(store_failed)? {
             Some(Reply::Refused(error)) => Err(refused(error)),
             Some(reply) => Ok(reply),
             None => Err(status),

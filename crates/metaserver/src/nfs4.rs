@@ -170,7 +170,7 @@ impl Metaserver {
     /// The inode of the current filehandle.
     pub(crate) fn current(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
         let current = context.state.current()?;
-        let inode = self.inode(view, current.inode)?;
+        let inode = self.machine.inode(view, current.inode)?;
         if inode.generation != current.generation {
             return Err(Status::Stale);
         }
@@ -204,12 +204,12 @@ impl Metaserver {
     /// The caller.
     pub(crate) fn caller(&self, context: &Context) -> Result<User, Status> {
         match context.state.current()?.via {
-            Via::Export(export) => self.user(&context.connection, &context.credential, export),
+            Via::Export(export) => self.admission.user(&context.connection, &context.credential, export),
             Via::Pseudo => Ok(User::of_pseudo()),
         }
     }
 
-    /// Whether the current directory is in its export: see [`Metaserver::check_inside`].
+    /// Whether the current directory is in its export: see [`Admission::check_inside`].
     fn check_current_inside(&self, context: &Context, op: &ArgOp) -> Result<(), Status> {
         let Some(Current { inode, via: Via::Export(export), .. }) = context.state.current else {
             return Ok(());
@@ -217,9 +217,9 @@ impl Metaserver {
         if export == InodeId::ROOT || is_for_everybody(op) {
             return Ok(()); // nearly always
         }
-        let view = self.view()?;
+        let view = self.machine.view()?;
         match read::inode(&*view, inode).map_err(store_failed)? {
-            Some(dir) if dir.directory().is_some() => self.check_inside(&*view, export, &dir),
+            Some(dir) if dir.directory().is_some() => self.admission.check_inside(&*view, export, &dir),
             _ => Ok(()),
         }
     }
@@ -244,7 +244,7 @@ impl Metaserver {
         context.state.observed = None;
         context.state.use_step(context.position, step)?;
         let command = {
-            let view = self.view()?;
+            let view = self.machine.view()?;
             if let Some(request) = &request
                 && let Some(reply) = read::recorded(&*view, request).map_err(store_failed)?
             {
@@ -255,7 +255,7 @@ impl Metaserver {
             }
             prepare(&*view)?
         };
-        self.propose(request, command).await
+        self.state.propose(request, command).await
     }
 
     /// Whether this step was answered `Delay` by the state machine, which knows that from then on: the next
@@ -263,7 +263,7 @@ impl Metaserver {
     /// is sent again.
     pub(crate) fn was_put_off(&self, context: &Context, step: Step) -> Result<bool, Status> {
         let Some(request) = request(context.position, step) else { return Ok(true) };
-        let recorded = read::recorded(&*self.view()?, &request).map_err(store_failed)?;
+        let recorded = read::recorded(&*self.machine.view()?, &request).map_err(store_failed)?;
         Ok(recorded == Some(Reply::Refused(namespace::Error::Delay)))
     }
 
@@ -278,13 +278,13 @@ impl Metaserver {
         wanted: Share,
     ) -> Result<(), Status> {
         if wanted.contains(Share::WRITE) {
-            self.check_writable(context)?;
+            self.admission.check_writable(context)?;
         }
         let given = context.state.resolve(given)?;
         if given == nfs4::Stateid::ANONYMOUS || given == nfs4::Stateid::BYPASS {
             let bypass = given == nfs4::Stateid::BYPASS && wanted == Share::READ;
             if !bypass {
-                self.check_share(view, inode.id, wanted)?;
+                self.state.check_share(view, inode.id, wanted)?;
             }
             let user = self.caller(context)?;
             return if wanted == Share::READ { user.check_read(inode) } else { user.check_write(inode) };
@@ -340,38 +340,38 @@ impl Nfs4 for Metaserver {
 
     async fn session(&self, id: SessionId) -> Option<Arc<Session>> {
         let id = namespace::SessionId(id.0);
-        if let Some(session) = self.find_session(id) {
+        if let Some(session) = self.state.find_session(id) {
             return Some(session);
         }
         // Another metaserver may have made it a moment ago.
-        self.read_barrier().await.ok()?;
-        self.find_session(id)
+        self.machine.read_barrier().await.ok()?;
+        self.state.find_session(id)
     }
 
     fn knows(&self, id: SessionId) -> bool {
-        self.find_session(namespace::SessionId(id.0)).is_some()
+        self.state.find_session(namespace::SessionId(id.0)).is_some()
     }
 
     fn serves_alone(&self) -> bool {
-        self.replica.is_alone()
+        self.machine.replica.is_alone()
     }
 
     fn is_out_of_service(&self) -> bool {
-        self.replica.is_out_of_service()
+        self.machine.replica.is_out_of_service()
     }
 
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {
         // Once for all operations of the compound: what each reads is then as new as the compound.
-        let arrived = self.clock.monotonic();
+        let arrived = self.machine.clock.monotonic();
         context.state.has_read_barrier =
-            self.barrier_before_compound(&context.connection, session.id()).await?;
-        if !self.may_answer(&context.connection, arrived) {
+            self.admission.barrier_before_compound(&context.connection, session.id()).await?;
+        if !self.cluster.may_answer(&context.connection, arrived) {
             return Err(Status::Delay);
         }
-        self.check_session(session)?;
+        self.state.check_session(session)?;
         let client = ClientId(session.client());
-        self.renew(client).await.map_err(|_| Status::BadSession)?;
-        let revoked = self.delegations.has_revoked(client);
+        self.state.renew(client).await.map_err(|_| Status::BadSession)?;
+        let revoked = self.state.delegations.has_revoked(client);
         let revoked = if revoked { sequence::RECALLABLE_STATE_REVOKED } else { 0 };
         if session.back.is_broken() {
             return Ok(revoked | sequence::BACKCHANNEL_FAULT);
@@ -379,19 +379,19 @@ impl Nfs4 for Metaserver {
         if !session.back.is_down() {
             return Ok(revoked);
         }
-        let others = self.sessions.of_client(client);
+        let others = self.state.sessions.of_client(client);
         let up = others.iter().any(|other| !other.back.is_down());
         Ok(revoked | if up { sequence::CB_PATH_DOWN_SESSION } else { sequence::CB_PATH_DOWN })
     }
 
     async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
         let cx = context;
-        if let Err(status) = self.admit(cx, &op) {
-            self.note_refused(&cx.connection, status, op.name().as_bytes());
+        if let Err(status) = self.admission.admit(cx, &op) {
+            self.admission.note_refused(&cx.connection, status, op.name().as_bytes());
             return op.refused(status);
         }
         if cx.session.is_some() && !cx.state.has_read_barrier && !may_be_lazy(&op) {
-            if let Err(status) = self.read_barrier().await {
+            if let Err(status) = self.machine.read_barrier().await {
                 return op.refused(status);
             }
             cx.state.has_read_barrier = true;

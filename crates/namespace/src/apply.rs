@@ -16,7 +16,12 @@
 //!
 //! **Refusals change nothing.** A command has a view of the store and gathers its changes in a plan
 //! (`plan.rs`). Only a plan that came to its end is committed, and a commit cannot refuse: the types hold
-//! both, so no command is ever half done, and there is nothing to roll back.
+//! both, so no command is ever half done, and there is nothing to roll back. One answer is both: a request
+//! that many lapsed clients are in the way of ends some of them, and is answered `Delay` (`conflicts.rs`).
+//!
+//! **Bounded.** A command changes at most [`crate::RECORDS_OF_COMMAND_MAX`] records, and what its last piece
+//! of work takes; all members do that at once, on the thread of consensus. The end of a client with a million
+//! states is therefore many commands (`leftovers.rs`).
 //!
 //! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again under the
 //! same session, slot and sequence (RFC 8881, section 2.10.6). Every changing command carries these and its
@@ -33,8 +38,8 @@
 //!
 //! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six
 //! puts (inode, name, cookie, directory, counters, slot). No operation's cost grows with a directory; that of
-//! an OPEN does not grow with the opens of the file unless one of them denies something (see `Use`); that of
-//! a LOCK grows with the locks on its file.
+//! an OPEN does not grow with the opens of the file unless one of them denies something (see `Use`), and then
+//! up to a bound; that of a LOCK does not grow with the locks on its file.
 
 use store::{Edit, StoreError, View};
 
@@ -43,7 +48,7 @@ use crate::plan::{Broken, Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
 use crate::states::layout_state::{self, Asking};
-use crate::states::{client, delegation, lock, open, session};
+use crate::states::{client, delegation, leftovers, lock, open, session};
 use crate::{
     Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply, RequestId,
     Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
@@ -298,6 +303,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Relocate { inode, from, to } => relocate::relocate(plan, *inode, *from, *to),
         Command::JoinToken(change) => crate::tokens::change(plan, change),
         Command::Observe { files } => unsettled::observe(plan, files),
+        Command::RemoveLeftovers => leftovers::remove(plan),
     }
 }
 

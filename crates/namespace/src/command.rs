@@ -70,7 +70,7 @@ pub struct CompoundRequest {
 }
 
 /// Tells a call of NFSv3 from others: a client sends the same again after it lost its connection (RFC 1813,
-/// section 4.6).
+/// section 4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct CallId {
     /// The client's address, one of IPv4 as in IPv6.
@@ -244,6 +244,9 @@ pub enum Command {
 
     /// What the data servers know of unsettled files becomes part of them. What is out of date is left out.
     Observe { files: Vec<Observation> },
+
+    /// Removes leftovers, as many as one command may: see [`crate::RECORDS_OF_COMMAND_MAX`].
+    RemoveLeftovers,
 }
 
 /// CREATE and its likes.

@@ -114,7 +114,8 @@ impl Named {
             | Command::ServerStarts { .. }
             | Command::Format { .. }
             | Command::Map(_)
-            | Command::JoinToken(_) => vec![],
+            | Command::JoinToken(_)
+            | Command::RemoveLeftovers => vec![],
         }
     }
 

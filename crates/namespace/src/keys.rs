@@ -32,15 +32,23 @@
 //! 21  client states    client:8 state:8                      · (index of 20)
 //! 22  opens            inode:8 client:8 owner:0..            StateId (index of 20)
 //! 23  lock states      inode:8 client:8 owner:0..            StateId (index of 20)
-//! 24  locks            inode:8 start:8 state:8               HeldLock { end, kind }
+//! 24  locks            set:8 end:8                           HeldLock { start, kind, inode }
 //! 25  layouts          inode:8 client:8                      StateId (index of 20)
 //! 26  uses             inode:8                               Use: how many opens, readers, deniers, layouts
 //! 27  delegations      inode:8 client:8                      StateId (index of 20)
 //!                      0:8 client:8 state:8                  StateId (index of 20): revoked
 //! 28  client uses      client:8                              u64: states and locked ranges of a client
+//! 29  write locks      inode:8 end:8 set:8                   RangeOf (index of 24)
+//! 2a  read locks       inode:8 fork:8 end:8 set:8            RangeOf (index of 24)
+//! 2b  read locks       inode:8 fork:8 start:8 set:8          RangeOf (index of 24)
 //!
 //! 30  deferred         id:8                                  DeferredOp
 //! 31  truncations      inode:8                               id of the truncation in 30 (index)
+//! 32  leftovers        0:8 client:8                          LeftStates: of a client that ended
+//!                      1:8 session:16                        · the slots of a session that ended
+//!                      2:8 set:8                             LeftRanges: of a lock state that let go of many
+//!                      3:8 open:8                            LeftLocks: under an open that was closed
+//!                      4:8 client:8                          LeftLayouts: all that it returned at once
 //!
 //! 40  data servers     server:8                              DataServer
 //! 41  targets          target:8                              DataServerId (index of 40)
@@ -59,7 +67,8 @@
 //! batch.
 //!
 //! What one operation needs lies together: a directory's names, then its entries in cookie order, are each
-//! one range; so are the opens, the locks and the layouts of one file, and the states of one client.
+//! one range; so are the opens and the layouts of one file, and the states of one client. The ranges of one
+//! lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`).
 
 use std::net::IpAddr;
 
@@ -98,8 +107,12 @@ pub(crate) const LAYOUTS: u8 = 0x25;
 pub(crate) const USES: u8 = 0x26;
 pub(crate) const DELEGATIONS: u8 = 0x27;
 pub(crate) const CLIENT_USES: u8 = 0x28;
+pub(crate) const WRITE_LOCKS: u8 = 0x29;
+pub(crate) const READ_LOCKS_BY_END: u8 = 0x2a;
+pub(crate) const READ_LOCKS_BY_START: u8 = 0x2b;
 pub(crate) const DEFERRED: u8 = 0x30;
 pub(crate) const CUTS: u8 = 0x31;
+pub(crate) const LEFTOVERS: u8 = 0x32;
 pub(crate) const DATA_SERVERS: u8 = 0x40;
 pub(crate) const TARGETS: u8 = 0x41;
 pub(crate) const DEVICES: u8 = 0x42;
@@ -115,7 +128,7 @@ pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 42] = [
+pub(crate) const TAGS: [u8; 46] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -146,8 +159,12 @@ pub(crate) const TAGS: [u8; 42] = [
     USES,
     DELEGATIONS,
     CLIENT_USES,
+    WRITE_LOCKS,
+    READ_LOCKS_BY_END,
+    READ_LOCKS_BY_START,
     DEFERRED,
     CUTS,
+    LEFTOVERS,
     DATA_SERVERS,
     TARGETS,
     DEVICES,
@@ -307,8 +324,20 @@ pub(crate) fn lock_state(inode: InodeId, client: ClientId, owner: &[u8]) -> Key 
     with_bytes(LOCK_STATES, &[inode.0, client.0], owner)
 }
 
-pub(crate) fn lock(inode: InodeId, start: u64, state: StateId) -> Key {
-    of(LOCKS, &[inode.0, start, state.0])
+pub(crate) fn lock(set: u64, end: u64) -> Key {
+    of(LOCKS, &[set, end])
+}
+
+pub(crate) fn write_lock(inode: InodeId, end: u64, set: u64) -> Key {
+    of(WRITE_LOCKS, &[inode.0, end, set])
+}
+
+pub(crate) fn read_lock_by_end(inode: InodeId, fork: u64, end: u64, set: u64) -> Key {
+    of(READ_LOCKS_BY_END, &[inode.0, fork, end, set])
+}
+
+pub(crate) fn read_lock_by_start(inode: InodeId, fork: u64, start: u64, set: u64) -> Key {
+    of(READ_LOCKS_BY_START, &[inode.0, fork, start, set])
 }
 
 pub(crate) fn layout(inode: InodeId, client: ClientId) -> Key {
@@ -365,6 +394,31 @@ pub(crate) fn deferred(id: u64) -> Key {
 
 pub(crate) fn truncate(inode: InodeId) -> Key {
     of(CUTS, &[inode.0])
+}
+
+/// States of a client that ended.
+pub(crate) fn left_states(client: ClientId) -> Key {
+    of(LEFTOVERS, &[0, client.0])
+}
+
+/// Slots of a session that ended.
+pub(crate) fn left_slots(session: SessionId) -> Key {
+    with_bytes(LEFTOVERS, &[1], &session.0)
+}
+
+/// Ranges that a lock state let go of.
+pub(crate) fn left_ranges(set: u64) -> Key {
+    of(LEFTOVERS, &[2, set])
+}
+
+/// Lock states under an open that was closed.
+pub(crate) fn left_locks(open: StateId) -> Key {
+    of(LEFTOVERS, &[3, open.0])
+}
+
+/// Layouts of a client that returned all that it had.
+pub(crate) fn left_layouts(client: ClientId) -> Key {
+    of(LEFTOVERS, &[4, client.0])
 }
 
 pub(crate) fn data_server(id: DataServerId) -> Key {

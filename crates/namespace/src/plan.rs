@@ -20,7 +20,7 @@ use store::{Edit, StoreError, View, Visitor};
 
 use crate::keys::Key;
 use crate::record::{Counters, encode, encode_data};
-use crate::{ClientId, Error, Inode, InodeId, Stamp, Time, keys, read};
+use crate::{ClientId, Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Stamp, Time, keys, read};
 
 /// Reason why a command is not carried out.
 #[derive(Debug)]
@@ -177,6 +177,11 @@ impl<'a> Plan<'a> {
             Some(counters) => Ok(counters.clone()),
             None => read::counters(self.view()),
         }
+    }
+
+    /// Whether the command has changed as many records as it should: the rest of its work is a leftover.
+    pub fn is_full(&self) -> bool {
+        self.changes.0.len() >= RECORDS_OF_COMMAND_MAX
     }
 
     /// The changes, with that of the counters.

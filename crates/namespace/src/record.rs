@@ -361,6 +361,9 @@ pub struct LockState {
     pub open: StateId,
     /// Ranges held.
     pub ranges: u32,
+    /// The set that its ranges are kept in: at first its own id, and another one when many ranges went at
+    /// once.
+    pub set: u64,
 }
 
 /// A client's layout of one file.
@@ -376,10 +379,9 @@ pub struct LayoutState {
     pub mode: IoMode,
     /// Whether it is being recalled: the sequence has moved on for that.
     pub recalled: bool,
-    /// Whether the file's modification time was set since the last LAYOUTCOMMIT. A client writes its data out
-    /// before it sends the SETATTR, but commits the layout only afterwards, and does not say when it wrote
-    /// (Linux never sends `loca_time_modify`): the time that was set, by `cp -p` or `tar x`, then stands.
-    pub times_set: bool,
+    /// The file's change attribute at the grant to write, or at a LAYOUTCOMMIT since: to be compared with
+    /// [`Unsettled::times_set`].
+    pub committed: u64,
     /// The exported directory that the client named the file through first: its handles name it, so a recall
     /// does.
     pub export: InodeId,
@@ -401,6 +403,19 @@ pub struct Unsettled {
     pub grant: u64,
     /// [`crate::Observation::version`] of what the inode says.
     pub version: u64,
+    /// The file's change attribute when its modification time was set last, or 0. A client writes its data
+    /// out before it sends the SETATTR, but commits the layout only afterwards, and does not say when it
+    /// wrote (Linux never sends `loca_time_modify`): the time that was set, by `cp -p` or `tar x`, then
+    /// stands.
+    pub times_set: u64,
+}
+
+impl Unsettled {
+    /// Whether the modification time was set since this layout to write was granted or committed.
+    #[must_use]
+    pub fn has_times_set(&self, layout: &LayoutState) -> bool {
+        layout.mode == IoMode::ReadWrite && self.times_set > layout.committed
+    }
 }
 
 /// A client's read delegation of one file.
@@ -418,11 +433,21 @@ pub struct DelegationState {
     pub export: InodeId,
 }
 
-/// One locked range; where it starts and whose it is are in its key.
+/// One locked range; where it ends and of which set it is are in its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldLock {
-    pub end: u64,
+    pub start: u64,
     pub kind: LockKind,
+    pub inode: InodeId,
+}
+
+/// What an index says of a locked range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RangeOf {
+    /// The lock state that made it, and holds it if its set is still the one in the key.
+    pub state: StateId,
+    /// Where the range starts, if the key has its end; else where it ends.
+    pub other_end: u64,
 }
 
 /// A locked range with its state.
@@ -434,6 +459,38 @@ pub struct Held {
     pub kind: LockKind,
     /// The lock state that holds it.
     pub state: StateId,
+}
+
+/// How far the states of a client that ended are removed, in the order of their ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct LeftStates {
+    /// The last state that is gone.
+    pub after: StateId,
+}
+
+/// How far a set of ranges is removed, in the order of their ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct LeftRanges {
+    /// Ranges that end here or before are gone.
+    pub after: u64,
+}
+
+/// How far the lock states under a closed open are removed, in the order of their owners.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftLocks {
+    pub inode: InodeId,
+    pub client: ClientId,
+    /// Lock states of owners before this one are gone.
+    pub from: Vec<u8>,
+}
+
+/// How far the layouts of a client that returned all of them are removed, in the order of their ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct LeftLayouts {
+    /// Layouts with ids below this are returned.
+    pub before: StateId,
+    /// States up to this one were looked at.
+    pub after: StateId,
 }
 
 /// How a file is used, so that an OPEN need not look at every other open of the file to see that none is in

@@ -175,4 +175,7 @@ pub enum Error {
 
     /// There are as many clients or sessions as there may be: of one address, of one client, or in all.
     TooManyClients,
+
+    /// A lock or unlock would change too many ranges of its owner one by one.
+    LockRange,
 }

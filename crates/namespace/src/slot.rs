@@ -1,4 +1,4 @@
-//! Memory of a session's slot: the reply to each change of the compound that it carried last.
+//! Replay cache of a session slot: the reply to each change of the compound that the slot carried last.
 //!
 //! ```text
 //! first change of a sequence   14 session slot        -> its sequence, index and reply; it replaces the one before
@@ -16,7 +16,9 @@ use store::{StoreError, View};
 
 use crate::plan::Plan;
 use crate::record::{SlotRecord, get};
-use crate::{ClientId, CompoundRequest, Error, Reply, SessionId, SessionRecord, keys, read};
+use crate::{
+    ClientId, CompoundRequest, Error, RECORDS_OF_COMMAND_MAX, Reply, SessionId, SessionRecord, keys, read,
+};
 
 /// Result of a replay look-up: the memory of a command that arrives.
 pub(crate) enum Replay {
@@ -98,12 +100,27 @@ pub(crate) fn remember(
     }
 }
 
-/// Forgets the slots of a session.
-pub(crate) fn forget(plan: &mut Plan<'_>, session: SessionId) -> Result<(), StoreError> {
+/// Forgets the slots of a session, as many as the command has room for. Whether these were all: a session has
+/// up to 64 slots of 128 replies.
+pub(crate) fn forget(plan: &mut Plan<'_>, session: SessionId) -> Result<bool, StoreError> {
     for prefix in [keys::slots(session), keys::slot_replies(session, None)] {
-        delete_all(plan, &prefix)?;
+        let mut some = Vec::new();
+        read::scan_keys(plan.view(), &prefix, |key| {
+            some.push(key.to_vec());
+            if some.len() <= RECORDS_OF_COMMAND_MAX {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        for key in some {
+            if plan.is_full() {
+                return Ok(false);
+            }
+            plan.delete(&key);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn delete_all(plan: &mut Plan<'_>, prefix: &[u8]) -> Result<(), StoreError> {

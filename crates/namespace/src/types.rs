@@ -23,7 +23,7 @@ pub struct ClientId(pub u64);
 pub struct SessionId(pub [u8; 16]);
 
 /// What a stateid's `other` field names: an open, a lock or a layout. Never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct StateId(pub u64);
 
 /// A stateid: the state and how often it has changed (RFC 8881, section 8.2). Sequence 0 in a request means

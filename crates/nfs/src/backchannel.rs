@@ -1,10 +1,11 @@
-//! Calls from a server to its client over a connection that the client made (RFC 8881, section 2.10.3).
+//! Back channel: calls from a server to its client over a connection that the client made (RFC 8881, section
+//! 2.10.3).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use host::Locked;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceArgs};
@@ -14,13 +15,14 @@ use wire::xdr::Decode;
 
 use crate::{CallFailure, Connection};
 
-/// A client that does not answer a call-back in this time has no back channel any more: it is to bind one.
+/// Time limit of a callback. A client that misses the limit has no back channel until it binds a connection
+/// again.
 const CALLBACK_TIME_MAX: Duration = Duration::from_secs(5);
-/// A client that drains its session answers every CB_SEQUENCE with DELAY. Linux does while it binds a
-/// connection, which is when there is most to tell it.
+/// Retry interval after DELAY. A client that drains its session answers each CB_SEQUENCE with DELAY; Linux
+/// does so while it binds a connection, when many callbacks are due.
 const CALL_AGAIN: Duration = Duration::from_millis(50);
 
-/// Why a call-back did not reach the client, or what the client said against it.
+/// Failure of a callback, on the way to the client or in the client's answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackError {
     /// No connection is bound to the back channel.
@@ -36,10 +38,11 @@ pub enum CallbackError {
 
 /// The back channel of one session.
 ///
-/// Only the server that sent the last call on a slot knows the slot's sequence. One that adopts a session
-/// begins at the other end of the slots than the one that made it: there nobody has called yet, as a rule. A
-/// slot that the client refuses was used by somebody else; it is left alone, and the next one tried. When
-/// none is left the client has to make a new session, which costs it everything that is under way.
+/// Only the server that sent the last call on a slot knows the slot's sequence. A server that adopts a
+/// session takes its slots from the other end than the server that made the session: those slots are usually
+/// unused. A slot that the client refuses as misordered was used by another server; this server retires the
+/// slot and tries the next one. With no slot left the client must make a new session, and loses all requests
+/// in flight.
 pub struct Backchannel {
     session: SessionId,
     program: AtomicU32,
@@ -51,11 +54,11 @@ pub struct Backchannel {
     broken: AtomicBool,
 }
 
-/// The last free one is taken first, so that few are used.
+/// Free slots, as a stack: the last freed slot is taken first, so that few slots are in use.
 #[derive(Debug)]
 struct Slots {
     free: Vec<BackSlot>,
-    /// All that the client did not refuse.
+    /// Number of slots that the client did not refuse.
     usable: usize,
 }
 
@@ -65,12 +68,12 @@ struct BackSlot {
     sequence: u32,
 }
 
-/// A slot that carries a call. It is free again when this is dropped, also with a call that is given up: the
-/// client may have had that, so the next call has the next sequence.
+/// Slot that carries a call, freed on drop. A call that was given up may have reached the client, so the next
+/// call has the next sequence.
 struct TakenSlot<'a> {
     back: &'a Backchannel,
     before: BackSlot,
-    /// How it goes back; none: not at all.
+    /// The slot as it is returned to the free slots; none: the slot is retired.
     after: Option<BackSlot>,
     permit: Option<SemaphorePermit<'a>>,
 }
@@ -81,20 +84,20 @@ impl TakenSlot<'_> {
         BackSlot { sequence: self.before.sequence.wrapping_add(1), ..self.before }
     }
 
-    /// The client did not take the call into the slot.
+    /// Keeps the sequence: the client did not execute the call on this slot.
     fn was_not_used(&mut self) {
         self.after = Some(self.before);
     }
 
-    /// A slot that is in somebody else's step is not used. Whether there is another one; if not, only the
-    /// client can help.
+    /// Retires a slot whose sequence another server advanced. Returns whether a usable slot is left; if not,
+    /// the client must make a new session.
     fn leave_alone(mut self) -> bool {
         self.after = None;
         if let Some(permit) = self.permit.take() {
             permit.forget();
         }
         let usable = {
-            let mut slots = self.back.slots.locked();
+            let mut slots = self.back.slots.lock();
             slots.usable -= 1;
             slots.usable
         };
@@ -108,14 +111,15 @@ impl TakenSlot<'_> {
 
 impl Drop for TakenSlot<'_> {
     fn drop(&mut self) {
-        // Before the permit, which goes after this.
-        self.back.slots.locked().free.extend(self.after.take());
+        // Free the slot before its permit, which is dropped after this function.
+        self.back.slots.lock().free.extend(self.after.take());
     }
 }
 
 impl Backchannel {
-    /// The back channel of `session`: to the client's `program`, with `credential`, over the slots that it
-    /// offered. `adopted`: another server, or an earlier life of this one, may have called over it.
+    /// Back channel of `session` to the client's `program`, with `credential`, over `slots` slots (at most
+    /// 64). `adopted`: another server, or an earlier process of this one, may have called over this back
+    /// channel.
     #[must_use]
     pub fn new(session: SessionId, program: u32, credential: Credential, slots: u32, adopted: bool) -> Self {
         let mut free: Vec<_> = (0..slots.clamp(1, 64)).map(|id| BackSlot { id, sequence: 0 }).collect();
@@ -134,19 +138,19 @@ impl Backchannel {
         }
     }
 
-    /// Call-backs go over `connection` from now on.
+    /// Binds the back channel to `connection`.
     pub fn bind(&self, connection: &Arc<Connection>) {
-        *self.connection.locked() = Arc::downgrade(connection);
+        *self.connection.lock() = Arc::downgrade(connection);
     }
 
-    /// The session is of this minor version, and so are its call-backs (RFC 8881, section 19.2.3).
+    /// Sets the minor version of the session, which its callbacks use too (RFC 8881, section 19.2.3).
     pub fn set_minor_version(&self, minor: u32) {
         self.minor_version.store(minor, Ordering::Relaxed);
     }
 
-    /// The client asked for another program or credential (RFC 8881, section 18.33).
+    /// Sets the program and credential of callbacks (BACKCHANNEL_CTL: RFC 8881, section 18.33).
     pub fn set_callback(&self, program: u32, credential: Credential) {
-        *self.credential.locked() = credential;
+        *self.credential.lock() = credential;
         self.program.store(program, Ordering::Relaxed);
     }
 
@@ -156,25 +160,26 @@ impl Backchannel {
         self.connection().is_none()
     }
 
-    /// Whether the slots are out of step, so that the client must make a new session.
+    /// Whether the slots are out of step or the client does not know the session: the client must make a new
+    /// session.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// Nobody answers over `connection`, if it is still the one.
+    /// Unbinds `connection`, if it is still the bound one, after a call on it timed out.
     fn unbind(&self, connection: &Arc<Connection>) {
-        let mut bound = self.connection.locked();
+        let mut bound = self.connection.lock();
         if std::ptr::eq(bound.as_ptr(), Arc::as_ptr(connection)) {
             *bound = Weak::new();
         }
     }
 
     fn connection(&self) -> Option<Arc<Connection>> {
-        self.connection.locked().upgrade().filter(|c| c.is_open())
+        self.connection.lock().upgrade().filter(|c| c.is_open())
     }
 
-    /// One operation, after CB_SEQUENCE.
+    /// Calls one operation, after CB_SEQUENCE, and returns its result.
     ///
     /// # Errors
     /// [`CallbackError`].
@@ -202,7 +207,7 @@ impl Backchannel {
                     }
                     taken.was_not_used();
                 }
-                // Somebody else's last call was the first one, too: now the slot is in step.
+                // The other server's last call had sequence 1, too. The slot is in step now: call once more.
                 Ok(result) if result.status() == Status::RetryUncachedRep && !repeats => {
                     repeats = true;
                     continue;
@@ -216,7 +221,7 @@ impl Backchannel {
 
     async fn take_slot(&self) -> Result<TakenSlot<'_>, CallbackError> {
         let permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
-        let before = self.slots.locked().free.pop().ok_or(CallbackError::NoConnection)?;
+        let before = self.slots.lock().free.pop().ok_or(CallbackError::NoConnection)?;
         let after = BackSlot { sequence: before.sequence.wrapping_add(1), ..before };
         Ok(TakenSlot { back: self, before, after: Some(after), permit: Some(permit) })
     }
@@ -243,7 +248,7 @@ impl Backchannel {
         };
         let program = self.program.load(Ordering::Relaxed);
         let procedure = (program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
-        let credential = self.credential.locked().clone();
+        let credential = self.credential.lock().clone();
         let mut answer = connection.call(procedure, credential, &request, CALLBACK_TIME_MAX).await?;
         let reply = CbReply::decode(&mut answer).map_err(|_| CallFailure::Malformed)?;
         reply.ops.into_iter().nth(1).ok_or(CallbackError::Refused(reply.status))
@@ -261,7 +266,7 @@ mod tests {
             let taken = back.take_slot().await.unwrap();
             assert_eq!((taken.next().id, taken.next().sequence), (0, sequence));
             assert_eq!(back.free.available_permits(), 0);
-            // As a future that holds it is dropped.
+            // A future that holds the slot drops it so.
             drop(taken);
         }
         let mut taken = back.take_slot().await.unwrap();

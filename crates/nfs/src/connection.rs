@@ -1,19 +1,18 @@
-//! One connection, whichever side opened it: calls come in and are answered as they finish, in any order;
-//! calls go out and their replies are matched by xid.
+//! TCP connection, opened by either side. Incoming calls are answered as they finish, in any order; replies
+//! to outgoing calls are matched by xid.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use host::{BufferPool, Locked};
+use host::BufferPool;
+use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::Instant;
 use wire::nfs4::SessionId;
@@ -22,59 +21,61 @@ use wire::xdr::{Decoder, Encode, Encoder, Message};
 
 use crate::limits::{Budgets, Gate, ReplyGate, Standing, is_too_late, tick};
 use crate::record::{Record, RecordReader};
+use crate::stream::{Stream, StreamNetwork, StreamReader, StreamWriter};
 use crate::{Call, Limits, Metrics, Programs, ReplyRoom};
 
-/// Tells connections of one process apart; never reused.
+/// Id of a connection, unique in this process and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(u64);
 
-/// Sessions that one connection is remembered to have served: Linux has one for each. One that fell out is
+/// Sessions that one connection remembers; Linux has one for each connection. A forgotten session is
 /// associated again by its next request.
 const SESSIONS_MAX: usize = 64;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Why a call that we made has no results.
+/// Failure of an outgoing call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
-    /// The connection is gone. The call may or may not have been carried out.
+    /// The connection ended. Whether the call was executed is unknown.
     #[error("connection closed")]
     Closed,
-    /// No answer in time. The call may or may not have been carried out.
+    /// No reply within the limit. Whether the call was executed is unknown.
     #[error("no answer in {0:?}")]
     TimedOut(Duration),
-    /// The other side refused the call.
+    /// The RPC layer of the other side rejected the call.
     #[error("call rejected: {0:?}")]
     Rejected(Rejection),
-    /// The results are not what the program says.
+    /// The results do not decode.
     #[error("malformed reply")]
     Malformed,
-    /// No connection could be made.
+    /// No connection to the other side.
     #[error("connect: {0}")]
     Connect(String),
 }
 
-/// A connection. It lives as long as someone reads it; see [`Connection::start`].
+/// Connection; lives until its reading task ends. See [`Connection::start`].
 pub struct Connection {
     id: ConnectionId,
     peer: SocketAddr,
     local: SocketAddr,
-    writer: tokio::sync::Mutex<OwnedWriteHalf>,
+    writer: tokio::sync::Mutex<Box<dyn StreamWriter>>,
     limits: Limits,
     standing: Standing,
     replies: Arc<ReplyGate>,
-    /// Calls being worked on, and when the last began: an idle connection may have to make place for another.
+    /// Calls in flight and the time of the last one: the server may close an idle connection to accept
+    /// another.
     activity: Mutex<Activity>,
     pending: Mutex<Pending>,
     next_xid: AtomicU32,
     closed: Notify,
     ended: Semaphore,
     abandoned: AtomicBool,
-    /// See [`Connection::associate`]; the last used stands last.
+    /// Associated sessions, least recently used first. See [`Connection::associate`].
     sessions: Mutex<Vec<SessionId>>,
 }
 
-/// What a connection is doing.
+/// Activity of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Activity {
     calls: usize,
@@ -83,8 +84,8 @@ struct Activity {
 
 #[derive(Default)]
 struct Pending {
-    /// None once the connection is closed: nothing waits then.
-    calls: Option<HashMap<u32, oneshot::Sender<(ReplyHeader, Decoder)>>>,
+    /// Calls that wait for a reply, by xid; none after the connection was closed.
+    calls: Option<BTreeMap<u32, oneshot::Sender<(ReplyHeader, Decoder)>>>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -93,7 +94,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// What a connection needs of the server it belongs to.
+/// Context of a connection: the parts of its server that it needs.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub limits: Limits,
@@ -103,16 +104,17 @@ pub(crate) struct Surroundings {
     pub metrics: Arc<Metrics>,
 }
 
+impl Surroundings {
+    pub(crate) fn new(limits: Limits, programs: Programs, pool: BufferPool, metrics: Arc<Metrics>) -> Self {
+        Self { budgets: Budgets::new(&limits), limits, programs, pool, metrics }
+    }
+}
+
 impl Connection {
     /// Takes over `stream` and reads it in a task of its own, until the other side closes it or breaks the
     /// rules.
-    pub(crate) fn start(stream: TcpStream, around: Surroundings) -> std::io::Result<Arc<Self>> {
-        // Without it a client that does not set it itself waits 35 ms for each answer.
-        stream.set_nodelay(true)?;
-        // One that came to `[::]` by IPv4 has the addresses that it would have otherwise.
-        let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
-        let (peer, local) = (plain(stream.peer_addr()?), plain(stream.local_addr()?));
-        let (read, write) = stream.into_split();
+    pub(crate) fn start(stream: Stream, around: Surroundings) -> Arc<Self> {
+        let Stream { reader, writer, peer, local } = stream;
         let id = ConnectionId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
         let standing = Standing::default();
         let replies = ReplyGate::new(
@@ -126,45 +128,57 @@ impl Connection {
             id,
             peer,
             local,
-            writer: tokio::sync::Mutex::new(write),
+            writer: tokio::sync::Mutex::new(writer),
             replies,
             standing,
             limits: around.limits.clone(),
             activity: Mutex::new(Activity { calls: 0, last: Instant::now() }),
-            pending: Mutex::new(Pending { calls: Some(HashMap::new()) }),
+            pending: Mutex::new(Pending { calls: Some(BTreeMap::new()) }),
             next_xid: AtomicU32::new(1),
             closed: Notify::new(),
             ended: Semaphore::new(0),
             abandoned: AtomicBool::new(false),
             sessions: Mutex::default(),
         });
-        tokio::spawn(Arc::clone(&connection).read(read, around));
-        Ok(connection)
+        tokio::spawn(Arc::clone(&connection).read(reader, around));
+        connection
     }
 
-    /// Its id.
+    /// Connects to `to`, as a client of a server that calls back: `programs` are served on the connection.
+    ///
+    /// # Errors
+    /// The network's error of the connect.
+    pub async fn dial(
+        network: &dyn StreamNetwork,
+        to: SocketAddr,
+        programs: Programs,
+    ) -> std::io::Result<Arc<Self>> {
+        let around = Surroundings::new(Limits::default(), programs, BufferPool::default(), Arc::default());
+        Ok(Self::start(network.connect(to).await?, around))
+    }
+
+    /// Id of the connection.
     #[must_use]
     pub fn id(&self) -> ConnectionId {
         self.id
     }
 
-    /// The other side's address.
+    /// Address of the other side.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Our address.
+    /// Local address.
     #[must_use]
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// The connection is associated with a session's fore channel: by BIND_CONN_TO_SESSION, by
-    /// CREATE_SESSION, or by a request of the session, for want of state protection (RFC 8881, section
-    /// 2.10.3.1).
+    /// Associates the connection with a session's fore channel: by BIND_CONN_TO_SESSION, by CREATE_SESSION,
+    /// or by a request of the session, since there is no state protection (RFC 8881, section 2.10.3.1).
     pub fn associate(&self, session: SessionId) {
-        let mut sessions = self.sessions.locked();
+        let mut sessions = self.sessions.lock();
         if sessions.last() == Some(&session) {
             return; // nearly always
         }
@@ -178,26 +192,26 @@ impl Connection {
     /// Whether the connection is associated with this session.
     #[must_use]
     pub fn is_associated(&self, session: SessionId) -> bool {
-        self.sessions.locked().contains(&session)
+        self.sessions.lock().contains(&session)
     }
 
-    /// The other side is a server of our own cluster: it has proved that, or we connected to it.
+    /// Marks the other side as a server of this cluster: it has proven that, or this server connected to it.
     pub(crate) fn set_member(&self) {
         self.standing.set_member();
     }
 
-    /// Whether the other side has proved to be a server of our own cluster.
+    /// Whether the other side is a server of this cluster.
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.standing.is_member()
     }
 
-    /// Whether a call was carried out for the other side that not everybody is served.
+    /// Whether the other side is a server of this cluster or has used a session.
     pub(crate) fn is_known(&self) -> bool {
-        self.is_member() || !self.sessions.locked().is_empty()
+        self.is_member() || !self.sessions.lock().is_empty()
     }
 
-    /// Whether the program that a record calls trusts the caller with a long one. `beginning`: of the record.
+    /// Whether the program trusts the caller with a long record. `beginning`: first bytes of the record.
     fn trusts(&self, beginning: &Bytes, programs: &Programs) -> bool {
         let mut arguments = Decoder::new(beginning.clone());
         self.is_member()
@@ -207,47 +221,47 @@ impl Connection {
             })
     }
 
-    /// Whether calls can still go out.
+    /// Whether the connection is open for calls.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.pending.locked().calls.is_some()
+        self.pending.lock().calls.is_some()
     }
 
-    /// Ends the connection; calls that wait for replies fail.
+    /// Closes the connection; calls that wait for replies fail.
     pub fn close(&self) {
-        self.pending.locked().calls = None;
+        self.pending.lock().calls = None;
         self.replies.closing.close();
         self.closed.notify_one();
     }
 
-    /// Ends the connection, and has the kernel forget it: our address is another machine's now, and no answer
-    /// to what the kernel would send to end it properly can come. If it comes back, nothing is left that a
-    /// new connection could meet.
+    /// Closes the connection with RST: the local address has moved to another machine, so an orderly close
+    /// would get no acknowledgement. If the address comes back, no old connection is left to meet a new one.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         self.close();
     }
 
-    /// Since when nothing has been asked over this connection; none while a call is worked on.
+    /// Time since when the connection is idle; none while a call is in flight.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
-        let activity = *self.activity.locked();
+        let activity = *self.activity.lock();
         (activity.calls == 0).then_some(activity.last)
     }
 
     fn works(&self, change: isize) {
-        let mut activity = self.activity.locked();
+        let mut activity = self.activity.lock();
         activity.calls = activity.calls.saturating_add_signed(change);
         activity.last = Instant::now();
     }
 
-    async fn read(self: Arc<Self>, stream: OwnedReadHalf, around: Surroundings) {
+    async fn read(self: Arc<Self>, stream: StreamReader, around: Surroundings) {
         let standing = self.standing.clone();
         let gate = Gate::new(&around.limits, &around.budgets, self.peer.ip(), standing);
         let mut reader = RecordReader::new(stream, around.pool.clone(), around.limits.clone());
         loop {
             let record = tokio::select! {
-                record = reader.next(&gate, |beginning| self.trusts(beginning, &around.programs)) => record,
+                biased;
                 () = self.closed.notified() => break,
+                record = reader.next(&gate, |beginning| self.trusts(beginning, &around.programs)) => record,
             };
             match record {
                 Ok(Some(record)) => self.take(record, &around).await,
@@ -260,23 +274,22 @@ impl Connection {
         }
         self.close();
         let mut writer = self.writer.lock().await;
-        if self.abandoned.load(Ordering::Relaxed) {
-            let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), Some(Duration::ZERO));
-        } else {
-            // What was answered last is still to arrive.
-            let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), None);
+        // What was answered last is still to arrive, if anybody is there.
+        let forgets = self.abandoned.load(Ordering::Relaxed);
+        writer.set_forgets(forgets);
+        if !forgets {
             let _ = writer.shutdown().await;
         }
         self.ended.close();
     }
 
-    /// Returns when the connection is no longer read.
+    /// Waits until the connection is no longer read.
     pub async fn ended(&self) {
-        // Nothing is ever added: waiting ends only when the semaphore is closed.
+        // No permit is ever added: the wait ends when the semaphore is closed.
         let _ = self.ended.acquire().await;
     }
 
-    /// One record: a reply to us, or a call; one that has to wait gets a task of its own.
+    /// Handles one record, a reply or a call. A call that does not finish at once gets a task of its own.
     async fn take(self: &Arc<Self>, record: Record, around: &Surroundings) {
         let Record { bytes: record, cut, admission } = record;
         if record.len() >= 8 && record[4..8] != MESSAGE_CALL.to_be_bytes() {
@@ -313,13 +326,13 @@ impl Connection {
                         }
                     }
                     connection.works(-1);
-                    // The payload goes before the room that it had.
+                    // Drop the payload before its reply budget.
                     drop(outcome);
                     drop(room);
                     drop(in_flight);
                     drop(admission);
                 });
-                // A call that only looks something up ends here, without a second thread being woken for it.
+                // First poll here: a call without I/O finishes without waking a second thread.
                 if !poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_ready())).await {
                     tokio::spawn(work);
                 }
@@ -330,9 +343,8 @@ impl Connection {
     fn take_reply(&self, record: Bytes) {
         let mut d = Decoder::new(record);
         let Ok(header) = ReplyHeader::decode(&mut d) else { return self.close() };
-        // A reply that nobody waits for came after its time-out.
-        if let Some(waiting) =
-            self.pending.locked().calls.as_mut().and_then(|calls| calls.remove(&header.xid))
+        // No waiting call: the reply came after its timeout.
+        if let Some(waiting) = self.pending.lock().calls.as_mut().and_then(|calls| calls.remove(&header.xid))
         {
             let _ = waiting.send((header, d));
         }
@@ -345,11 +357,11 @@ impl Connection {
         }
     }
 
-    /// Writes one record whole. Whoever holds the writer finishes its record first.
+    /// Writes one whole record. Writers take turns by the lock.
     async fn write(&self, message: Message) -> std::io::Result<()> {
         let mut segments = Segments { segments: frame(message), first: 0 };
         let mut writer = self.writer.lock().await;
-        // A record written in part leaves nothing that can be read after it: also when this future is
+        // After a partial record the stream is unusable: close the connection, also when this future is
         // dropped.
         let unfinished = CloseOnDrop(Some(self));
         if !self.is_open() {
@@ -367,14 +379,15 @@ impl Connection {
                 () = tokio::time::sleep(tick) => {}
                 _ = self.replies.closing.acquire() => return Err(std::io::ErrorKind::BrokenPipe.into()),
             }
-            // The long limit is for each piece: a slow client is not a stuck one, unless it holds up others.
+            // `reply_time_max` applies to each piece: a slow client is not a stuck one. `pressed_time_max`
+            // applies to the record, while others wait for its budget.
             let pressed = limits.pressed_time_max;
             if is_too_late(moved, limits.reply_time_max, limits.reply_time_max, || false)
                 || is_too_late(began, Duration::MAX, pressed, || self.replies.is_pressed())
             {
                 // What the kernel still has for a client that reads nothing goes too, not in a quarter of an
                 // hour.
-                let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), Some(Duration::ZERO));
+                writer.set_forgets(true);
                 return Err(std::io::ErrorKind::TimedOut.into());
             }
         }
@@ -382,10 +395,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Calls the other side and waits for the results; the decoder stands at them.
+    /// Calls the other side and waits for the results. Returns the decoder at the results.
     ///
     /// # Errors
-    /// [`CallFailure`]; after `Closed` and `TimedOut` nobody knows whether the call was carried out.
+    /// [`CallFailure`]; after `Closed` and `TimedOut` it is unknown whether the call was executed.
     pub async fn call(
         &self,
         (program, version, procedure): (u32, u32, u32),
@@ -412,12 +425,12 @@ impl Connection {
 
     fn expect(&self, xid: u32) -> Result<oneshot::Receiver<(ReplyHeader, Decoder)>, CallFailure> {
         let (tx, rx) = oneshot::channel();
-        self.pending.locked().calls.as_mut().ok_or(CallFailure::Closed)?.insert(xid, tx);
+        self.pending.lock().calls.as_mut().ok_or(CallFailure::Closed)?.insert(xid, tx);
         Ok(rx)
     }
 }
 
-/// Closes the connection unless told not to.
+/// Guard that closes the connection unless it is defused.
 struct CloseOnDrop<'a>(Option<&'a Connection>);
 
 impl CloseOnDrop<'_> {
@@ -434,7 +447,7 @@ impl Drop for CloseOnDrop<'_> {
     }
 }
 
-/// Forgets a call that is no longer waited for, also when its future is dropped.
+/// Guard that removes a call from the pending ones, also when its future is dropped.
 struct Waiting<'a> {
     connection: &'a Connection,
     xid: u32,
@@ -442,13 +455,13 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some(calls) = self.connection.pending.locked().calls.as_mut() {
+        if let Some(calls) = self.connection.pending.lock().calls.as_mut() {
             calls.remove(&self.xid);
         }
     }
 }
 
-/// A list of segments as one buffer for vectored writes.
+/// List of segments as one buffer for vectored writes.
 struct Segments {
     segments: Vec<Bytes>,
     first: usize,
@@ -474,7 +487,7 @@ impl Buf for Segments {
             segment.advance(n);
             count -= n;
             if segment.is_empty() {
-                // Dropped at once, so that its buffer goes back to the pool.
+                // Drop it at once: its buffer returns to the pool.
                 *segment = Bytes::new();
                 self.first += 1;
             }

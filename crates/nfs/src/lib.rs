@@ -1,16 +1,16 @@
-//! Protocol machinery: everything about NFS that is not about files.
+//! NFS protocol machinery that does not depend on files: RPC connections, sessions, COMPOUND, back pressure.
 //!
-//! In: a listening socket and the programs to serve on it. Out: each call, decoded as far as its program,
-//! with back pressure, sessions and replays already dealt with. The same connections carry calls the other
-//! way: call-backs to clients, and calls of our own servers to each other.
+//! In: a network to listen on (TCP, or a simulated one) and the programs to serve on it. Out: each call, decoded
+//! up to its program, after back pressure, session slot and replay look-up. The same connections carry calls
+//! in the other direction: callbacks to clients, and calls between servers of the cluster.
 //!
 //! ```text
-//! Server ─accept─▶ Connection ─record─▶ Program::call ──▶ (NFSv4) compound ─SEQUENCE─▶ Session slot ─▶ operations
-//!                      ▲                                                                     Backchannel ─┐
-//!                      └───────────────────────────── calls to the client ───────────────────────────────┘
+//! Server ─accept─▶ Connection ─record─▶ Program::call ──▶ (NFSv4) compound ─SEQUENCE─▶ session slot ─▶ ops
+//!                      ▲                                                             Backchannel ─┐
+//!                      └───────────────────── calls to the client ─────────────────────────────────┘
 //! ```
 //!
-//! It never learns what a file is.
+//! This crate never handles files.
 
 mod backchannel;
 mod compound;
@@ -25,6 +25,8 @@ mod record;
 mod reply_cache;
 mod server;
 mod session;
+mod stream;
+mod tcp;
 
 pub use backchannel::{Backchannel, CallbackError};
 pub use compound::{CompoundContext, Nfs4, Nfs4Program, Position};
@@ -38,3 +40,5 @@ pub use program::{Answer, Call, Program, Programs};
 pub use reply_cache::{CallId, Keep, ReplyCache};
 pub use server::{Connections, Server};
 pub use session::{RequestFingerprint, Session, SessionLimits, SlotAnswer};
+pub use stream::{Stream, StreamFuture, StreamListener, StreamNetwork, StreamReader, StreamWriter};
+pub use tcp::TcpNetwork;

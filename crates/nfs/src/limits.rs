@@ -1,86 +1,86 @@
-//! What one client, and all of them together, may keep in memory. A limit reached is back pressure: the
-//! connection is not read, or the data are not read from disk, until something is answered.
+//! Memory limits of one client and of all clients together. At a limit there is back pressure: the server
+//! does not read the connection, or the data from disk, until a call is answered.
 //!
 //! ```text
-//! record of up to 16 KiB ──▶ read ──▶ room for small calls ─────────────────▶ call ──▶ room for its reply ──▶ READ, …
-//! longer: its beginning  ──▶ its program trusts the caller?
-//!                               yes ──▶ room for the rest ──▶ read whole ──▶ call
-//!                               no  ──▶ the rest is read and dropped ──────▶ call, cut: it can only be refused
+//! record up to 16 KiB ──▶ read ──▶ room for small calls ───────────▶ call ──▶ room for its reply ──▶ READ, …
+//! longer: its beginning ──▶ does its program trust the caller?
+//!                             yes ──▶ room for the rest ──▶ read whole ──▶ call
+//!                             no  ──▶ read and drop the rest ──────▶ call, cut: it can only be refused
 //! ```
 //!
-//! **Half records hold nothing that others wait for.** A record takes room only when its first
-//! [`SMALL_BYTES`] are there: until then it is in the connection's own read-ahead. A longer record takes room
-//! only when the program that it calls trusts its caller ([`crate::Program::trusts`]): a session that exists,
-//! an address with an export, a proof. So a stranger has no more than its connections' read-ahead.
+//! **Half records hold no shared memory.** A record takes room only when its first [`SMALL_BYTES`] have
+//! arrived: until then it is in the connection's own read-ahead. A longer record takes room only when its
+//! program trusts the caller ([`crate::Program::trusts`]): by an existing session, an address with an export,
+//! or a proof. So an unknown client has no more than the read-ahead of its connections.
 //!
-//! **Shares.** Of each budget one address has a quarter at most (one network of 64 bits in IPv6), so that a
-//! client that sends beginnings, or that does not read, holds up itself. Servers of our own cluster, which
-//! have proved it, have budgets of their own: consensus and data go on whatever clients do.
+//! **Shares.** One address (in IPv6 one network of 64 bits) has at most a quarter of each budget, so that a
+//! client that sends half records, or does not read, delays only itself. Servers of this cluster, once
+//! proven, have budgets of their own: clients cannot delay consensus and data.
 //!
-//! **No deadlock.** Each budget is taken in this order, and of each the connection's share, then the
-//! address's, then the server's. Whoever holds some of the reply budget waits for nothing but its client; a
-//! compound that holds some and wants more gets it at once or not at all. One that is larger than the whole
-//! budget takes the whole.
+//! **No deadlock.** A call takes the budgets in this order, and of each the connection's share, then the
+//! address's, then the server's. A holder of reply budget waits only for its client; a compound that holds
+//! some and needs more gets it at once or not at all. A request that is larger than the budget takes the
+//! whole budget.
 //!
-//! **No starvation.** While somebody waits for a budget, records must come and replies must be taken within
-//! [`Limits::pressed_time_max`], or their connection ends. So what clients hold that do not read, or that
-//! send half a record, comes back soon, whatever their number.
+//! **No starvation.** While a call waits for a budget, records must arrive and replies must be taken within
+//! [`Limits::pressed_time_max`], or their connections end. So memory held by clients that do not read, or
+//! that send half a record, is free again soon, however many they are.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use host::{BufferPool, Locked};
+use host::BufferPool;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::Metrics;
 
-/// A record of this length is taken from any caller: every call but a large WRITE is shorter. It is in the
-/// connection's read-ahead, of which each connection has one.
+/// Longest record that is taken from any caller: every call but a large WRITE is shorter. Such a record is in
+/// the read-ahead of its connection.
 pub(crate) const SMALL_BYTES: usize = 16 * 1024;
-/// Of each budget an address has at most one part in so many: four addresses that hold all they can are a
-/// cluster's worth of hostile clients, and a quarter is enough for many clients behind one address.
+/// Number of shares in a budget: one address has at most one share. Four addresses that hold a share each
+/// would need a cluster of hostile clients, and a quarter is enough for many clients behind one address.
 const ADDRESS_PARTS: usize = 4;
-/// Semaphores count in these, for they count in 32 bits.
+/// Bytes of one semaphore permit; a semaphore counts permits in 32 bits.
 const PERMIT_BYTES: usize = 1024;
-/// How often somebody who is waited for looks whether he is pressed.
+/// Poll interval of the memory-pressure check.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Bounds, with the reasons.
+/// Limits of a server's connections, with the reasons.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The longest record: one megabyte of payload, and room for the compound around it. A longer one ends
-    /// the connection, for RPC has no answer that would not have to be read first.
+    /// Longest record: one megabyte of payload, and room for the compound around it. A longer one ends the
+    /// connection: an RPC error reply would need the whole record first.
     pub record_bytes_max: usize,
-    /// Calls of one connection being worked on. A Linux client has at most 64 slots in a session.
+    /// Calls in flight of one connection. A Linux client has at most 64 slots in a session.
     pub connection_calls_max: usize,
-    /// Bytes of the calls of one connection being worked on.
+    /// Bytes of the calls in flight of one connection.
     pub connection_bytes_max: usize,
-    /// Bytes of the calls of more than 16 KiB of all clients' connections being worked on.
+    /// Bytes of the calls in flight of more than 16 KiB, of all clients.
     pub server_bytes_max: usize,
-    /// The same of shorter calls: 65,536 of up to 1 KiB.
+    /// Bytes of the shorter calls in flight, of all clients: 65,536 of up to 1 KiB.
     pub small_bytes_max: usize,
-    /// Bytes of the calls of servers of our own cluster, of any length; the same for the payload of replies
-    /// to them. They have few connections, on which the other side bounds what is under way.
+    /// Bytes of the calls in flight of servers of this cluster, of any length; the same again for the
+    /// payloads of replies to them. They have few connections, and bound the calls in flight on each
+    /// themselves.
     pub members_bytes_max: usize,
-    /// Payload bytes of the replies to one connection: enough to keep its socket full while more are read.
+    /// Payload bytes of the replies to one connection: enough to fill its socket while more data are read.
     pub connection_reply_bytes_max: usize,
     /// Payload bytes of the replies to all clients' connections.
     pub server_reply_bytes_max: usize,
-    /// Connections at one time; a further one takes the place of one that is idle, or waits in the kernel's
-    /// queue.
+    /// Open connections. A further one replaces an idle one, or waits in the kernel's accept queue.
     pub connections_max: usize,
-    /// A record that has begun must end within this time, so that half a record does not hold its share
-    /// forever.
+    /// Time limit of a record from its first byte to its last, so that half a record does not hold its share
+    /// for ever.
     pub record_time_max: Duration,
-    /// A client that does not take its replies for this long is given up.
+    /// Time limit for a client to take any byte of its replies; after that the connection ends.
     pub reply_time_max: Duration,
-    /// The same for a whole record or reply while others wait for what it holds: 1 MiB in this time is 100
-    /// KiB/s.
+    /// Time limit of a whole record or reply while other calls wait for its budget: 100 KiB/s for 1 MiB.
     pub pressed_time_max: Duration,
 }
 
@@ -103,7 +103,7 @@ impl Default for Limits {
     }
 }
 
-/// A number of bytes of memory that all connections of a server share.
+/// Memory budget in bytes that all connections of a server share.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: Arc<Semaphore>,
@@ -122,7 +122,7 @@ impl Budget {
         Arc::clone(&self.bytes).try_acquire_many_owned(permits.min(self.permits)).ok()
     }
 
-    /// Waits for its turn. None: the server is stopping.
+    /// Waits in turn for `permits`. None: the server is stopping.
     async fn take(&self, permits: u32) -> Option<OwnedSemaphorePermit> {
         if let Some(taken) = self.try_take(permits) {
             return Some(taken);
@@ -131,13 +131,13 @@ impl Budget {
         Arc::clone(&self.bytes).acquire_many_owned(permits.min(self.permits)).await.ok()
     }
 
-    /// Whether somebody waits.
+    /// Whether a call waits for this budget.
     pub(crate) fn is_pressed(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 }
 
-/// Counted until it is dropped.
+/// Guard that counts one waiter until it is dropped.
 struct CountedIn<'a>(&'a AtomicUsize);
 
 impl<'a> CountedIn<'a> {
@@ -169,12 +169,12 @@ struct Kinds {
     replies: Arc<Budget>,
 }
 
-/// The shares of addresses that have a connection.
+/// Shares of the addresses that have a connection.
 #[derive(Debug)]
 struct Addresses {
     limits: Limits,
     shares: HashMap<IpAddr, Weak<Kinds>>,
-    /// Those that are gone are taken out when there are so many.
+    /// Number of entries at which entries without a connection are removed.
     sweep_at: usize,
 }
 
@@ -200,9 +200,9 @@ impl Budgets {
         }
     }
 
-    /// The share that all connections from an address have together.
+    /// Share of all connections from one address.
     fn share(&self, address: IpAddr) -> Arc<Kinds> {
-        let mut addresses = self.addresses.locked();
+        let mut addresses = self.addresses.lock();
         let network = network_of(address);
         if let Some(share) = addresses.shares.get(&network).and_then(Weak::upgrade) {
             return share;
@@ -222,7 +222,7 @@ impl Budgets {
     }
 }
 
-/// What counts as one address: of IPv6 a network of 64 bits, any address of which one machine can have.
+/// Address for the purpose of shares: in IPv6 the network of 64 bits, since one machine can use all of it.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
@@ -234,12 +234,12 @@ fn permits(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// What a buffer for `len` bytes takes.
+/// Permits of a pooled buffer for `len` bytes.
 fn permits_of_buffer(len: usize) -> u32 {
     permits(BufferPool::bytes_taken(len)).max(1)
 }
 
-/// Whether the other side of a connection has shown that it is a server of our own cluster.
+/// Whether the other side of a connection is a proven server of this cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing(Arc<AtomicBool>);
 
@@ -253,16 +253,16 @@ impl Standing {
     }
 }
 
-/// How long a record is, as far as room goes.
+/// Length class of a record, which selects its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// At most [`SMALL_BYTES`], all of which are there.
+    /// At most [`SMALL_BYTES`], all arrived.
     Small(usize),
-    /// More, which are still to come.
+    /// More than [`SMALL_BYTES`], not all arrived.
     Large(usize),
 }
 
-/// The counters behind [`Limits`] of the requests of one connection.
+/// Limits ([`Limits`]) on the requests of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     calls: Arc<Semaphore>,
@@ -272,7 +272,7 @@ pub(crate) struct Gate {
     standing: Standing,
 }
 
-/// Held while a call is worked on, from before its body is read until its reply is written.
+/// Room of one call, held from before its body is read until its reply is written.
 #[derive(Debug)]
 pub(crate) struct Admission {
     _permits: [Option<OwnedSemaphorePermit>; 4],
@@ -289,7 +289,7 @@ impl Gate {
         }
     }
 
-    /// Waits until a record may be taken in. None: the server is stopping.
+    /// Waits for room for a record. None: the server is stopping.
     pub(crate) async fn admit(&self, length: Length) -> Option<Admission> {
         let (len, of): (usize, fn(&Kinds) -> &Arc<Budget>) = match length {
             Length::Small(len) => (len, |kinds| &kinds.small),
@@ -306,7 +306,7 @@ impl Gate {
         Some(Admission { _permits: [Some(call), Some(connection), address, Some(server)] })
     }
 
-    /// Whether somebody waits for what a record of this connection holds.
+    /// Whether another call waits for room that a record of this connection holds.
     pub(crate) fn is_pressed(&self) -> bool {
         if self.standing.is_member() {
             return self.budgets.members.large.is_pressed();
@@ -315,14 +315,14 @@ impl Gate {
     }
 }
 
-/// The counters behind [`Limits`] of the replies to one connection.
+/// Limits ([`Limits`]) on the replies to one connection.
 #[derive(Debug)]
 pub(crate) struct ReplyGate {
     bytes: Arc<Budget>,
     address: Arc<Kinds>,
     budgets: Budgets,
     standing: Standing,
-    /// Closed with the connection.
+    /// Closed with the connection, which ends all waits.
     pub closing: Semaphore,
     metrics: Arc<Metrics>,
 }
@@ -345,7 +345,7 @@ impl ReplyGate {
         })
     }
 
-    /// The budgets that a payload takes room of, in the order in which they are taken.
+    /// Budgets of a payload, in the order in which they are taken.
     fn budgets(&self) -> Vec<&Arc<Budget>> {
         match self.standing.is_member() {
             true => vec![&self.bytes, &self.budgets.members.replies],
@@ -353,19 +353,18 @@ impl ReplyGate {
         }
     }
 
-    /// Whether somebody waits for what a reply to this connection holds.
+    /// Whether another call waits for room that a reply to this connection holds.
     pub(crate) fn is_pressed(&self) -> bool {
         self.budgets().iter().skip(1).any(|budget| budget.is_pressed())
     }
 }
 
-/// There is no room for a payload: it must be asked for again.
+/// No room for the payload of a reply: the client must retry (DELAY).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no room for the payload of a reply")]
 pub struct NoRoom;
 
-/// Room for the payloads of one call's reply: taken before the data are read, held until the reply was
-/// written.
+/// Reply budget of one call: taken before the data are read, held until the reply is written.
 #[derive(Debug, Clone)]
 pub struct ReplyRoom(Arc<Room>);
 
@@ -373,7 +372,7 @@ pub struct ReplyRoom(Arc<Room>);
 struct Room {
     gate: Arc<ReplyGate>,
     held: Mutex<Vec<OwnedSemaphorePermit>>,
-    /// What the metrics say of it.
+    /// Bytes of `held`, for the metrics.
     bytes: AtomicUsize,
 }
 
@@ -383,8 +382,8 @@ impl ReplyRoom {
         Self(Arc::new(Room { gate, held, bytes: AtomicUsize::new(0) }))
     }
 
-    /// Waits until there is room for `bytes` of payload. The second time in one call it does not wait: two
-    /// calls that hold what the other wants would wait for ever.
+    /// Waits for room for `bytes` of payload. The second time in one call it does not wait, to avoid deadlock
+    /// of two calls.
     ///
     /// # Errors
     /// [`NoRoom`] the second time, or when the connection has ended.
@@ -393,7 +392,7 @@ impl ReplyRoom {
             return Ok(());
         }
         let (gate, n) = (&self.0.gate, permits_of_buffer(bytes));
-        let first = self.0.held.locked().is_empty();
+        let first = self.0.held.lock().is_empty();
         let mut taken = Vec::new();
         let all = async {
             for budget in gate.budgets() {
@@ -402,6 +401,7 @@ impl ReplyRoom {
             Some(())
         };
         let outcome = tokio::select! {
+            biased;
             outcome = all => outcome,
             _ = gate.closing.acquire() => None,
         };
@@ -409,7 +409,7 @@ impl ReplyRoom {
         let bytes = n as usize * PERMIT_BYTES;
         gate.metrics.reply_room.inc_by(bytes as i64);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.0.held.locked().extend(taken);
+        self.0.held.lock().extend(taken);
         Ok(())
     }
 }
@@ -420,8 +420,7 @@ impl Drop for Room {
     }
 }
 
-/// Waits for the other side: for `limit`, and for `pressed` only while `is_pressed`: somebody else waits for
-/// what is held. None: too long.
+/// Runs `work` with a time limit: `limit`, or `pressed` while `is_pressed`. None: timeout.
 pub(crate) async fn in_time<T>(
     limit: Duration,
     pressed: Duration,
@@ -450,7 +449,7 @@ pub(crate) fn is_too_late(
     waited >= limit || (waited >= pressed && is_pressed())
 }
 
-/// How often a writer looks up: see [`is_too_late`].
+/// Interval of the writer's check of [`is_too_late`].
 pub(crate) fn tick(limits: &Limits) -> Duration {
     TICK.min(limits.reply_time_max).min(limits.pressed_time_max)
 }
@@ -492,7 +491,7 @@ mod tests {
         let (a, b) = (ReplyRoom::new(&gate), ReplyRoom::new(&gate));
         a.take(50_000).await.unwrap();
         b.take(40_000).await.unwrap();
-        // Both waiting for the other would be the end of both.
+        // Waiting here would be a deadlock.
         assert_eq!(a.take(50_000).await, Err(NoRoom));
         assert_eq!(b.take(50_000).await, Err(NoRoom));
         drop(b);
@@ -514,8 +513,8 @@ mod tests {
     }
 
     /// ```text
-    /// 10.0.0.1 takes all that an address may have   -> and waits for more
-    /// 10.0.0.2, and a server of ours, take some     -> at once
+    /// 10.0.0.1 takes its whole share       -> its next call waits
+    /// 10.0.0.2, and a member, take some    -> at once
     /// ```
     #[tokio::test]
     async fn one_address_holds_its_share_and_no_other_waits_for_it() {

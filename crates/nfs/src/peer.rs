@@ -1,48 +1,39 @@
-//! Another server of our cluster: a connection that is made when it is needed, proved on both sides, and made
-//! again after it broke.
+//! Peer client: a connection to another server of the cluster, made on demand, authenticated on both sides,
+//! and made again after a failure.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use host::{BufferPool, Entropy};
-use rustix::net::sockopt;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 use wire::handshake::{Procedure, hello, prove};
 use wire::rpc::Credential;
 use wire::xdr::{Decode, Encode};
 
 use crate::connection::Surroundings;
-use crate::limits::Budgets;
+use crate::stream::StreamNetwork;
+use crate::tcp::TcpNetwork;
 use crate::{CallFailure, Connection, Limits, Programs};
 
-/// After a failed try nobody tries again for this long.
+/// Retry interval after a failed connect.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(300);
-// The same numbers in every private program.
+// Procedure numbers, the same in every private program.
 const HELLO: u32 = Procedure::Hello as u32;
 const PROVE: u32 = Procedure::Prove as u32;
-/// A connection within a cluster is made at once or not at all.
+/// Time limit of a connect within the cluster.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
-
-/// A server that lost its power or its link says nothing, and a call to it would be waited for until its own
-/// limit, or for ever. Its kernel is asked after so much silence, so often; and what is not acknowledged for
-/// so long (asking included) ends the connection. Longer than a network's own troubles, and no process has to
-/// run for an answer.
-const ASK_AFTER: Duration = Duration::from_secs(3);
-const ASK_EVERY: Duration = Duration::from_secs(1);
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(6);
 
 /// Buffers for what peers answer: one pool for all peers of the process, whose bound is for all of them
 /// together. With one for each, a hundred data servers would keep 13 GiB.
 static POOL: LazyLock<BufferPool> = LazyLock::new(BufferPool::default);
 
-/// What both ends of a private connection hold.
+/// Cluster id and secret, which both ends of a private connection hold.
 #[derive(Clone)]
 pub struct PeerKey {
     /// The cluster's id.
     pub cluster: [u8; 16],
-    /// The secret that each proves to hold.
+    /// Cluster secret; each side proves that it holds the secret.
     pub secret: [u8; 32],
 }
 
@@ -52,17 +43,18 @@ impl std::fmt::Debug for PeerKey {
     }
 }
 
-/// One program of one other server.
+/// Client of one program of one other server.
 pub struct Peer {
+    network: Arc<dyn StreamNetwork>,
     address: SocketAddr,
     program: (u32, u32),
-    /// What is proved to hold when the connection is made; none: nothing.
+    /// Key for the proof when the connection is made; none: no proof.
     proves: Option<(PeerKey, Arc<dyn Entropy>)>,
     around: Surroundings,
     connection: tokio::sync::Mutex<Current>,
 }
 
-/// The connection, or why there is none.
+/// Open connection, or the last failure.
 #[derive(Default)]
 struct Current {
     open: Option<Arc<Connection>>,
@@ -70,31 +62,41 @@ struct Current {
 }
 
 impl Peer {
-    /// The program (number, version) at `address`. Nothing is sent yet.
+    /// Client of the program (number, version) at `address`. Nothing is sent yet.
     #[must_use]
     pub fn new(address: SocketAddr, program: (u32, u32), key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
-        Self::with(address, program, Some((key, entropy)))
+        Self::new_on(Arc::new(TcpNetwork), address, program, key, entropy)
     }
 
-    /// The same for who is not one of the cluster yet: nothing is proved.
+    /// The same on another network than TCP.
+    #[must_use]
+    pub fn new_on(
+        network: Arc<dyn StreamNetwork>,
+        address: SocketAddr,
+        program: (u32, u32),
+        key: PeerKey,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        Self::with(network, address, program, Some((key, entropy)))
+    }
+
+    /// Client of a server without a proof, for a machine that has not joined the cluster yet.
     #[must_use]
     pub fn of_a_stranger(address: SocketAddr, program: (u32, u32)) -> Self {
-        Self::with(address, program, None)
+        Self::with(Arc::new(TcpNetwork), address, program, None)
     }
 
-    fn with(address: SocketAddr, program: (u32, u32), proves: Option<(PeerKey, Arc<dyn Entropy>)>) -> Self {
-        let limits = Limits::default();
-        let around = Surroundings {
-            budgets: Budgets::new(&limits),
-            limits,
-            programs: Programs::default(),
-            pool: POOL.clone(),
-            metrics: Arc::default(),
-        };
-        Self { address, program, proves, around, connection: tokio::sync::Mutex::default() }
+    fn with(
+        network: Arc<dyn StreamNetwork>,
+        address: SocketAddr,
+        program: (u32, u32),
+        proves: Option<(PeerKey, Arc<dyn Entropy>)>,
+    ) -> Self {
+        let around = Surroundings::new(Limits::default(), Programs::default(), POOL.clone(), Arc::default());
+        Self { network, address, program, proves, around, connection: tokio::sync::Mutex::default() }
     }
 
-    /// Where it is.
+    /// Address of the peer.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -114,7 +116,7 @@ impl Peer {
             let connection = self.connected().await?;
             self.exchange(&connection, procedure, arguments, limit).await
         };
-        // The wait for others who are trying to connect counts, too.
+        // The wait for another task that is connecting counts, too.
         tokio::time::timeout(limit, all).await.unwrap_or(Err(CallFailure::TimedOut(limit)))
     }
 
@@ -137,8 +139,8 @@ impl Peer {
             return Ok(Arc::clone(connection));
         }
         if let Some((_, failure)) = current.failed.as_ref().filter(|(at, _)| at.elapsed() < TRY_AGAIN_AFTER) {
-            // Those who waited for this try share its outcome: one dead server must not hold them up one by
-            // one.
+            // Tasks that waited for this attempt share its outcome: a dead server must not delay them one
+            // after the other.
             return Err(failure.clone());
         }
         let outcome = self.connect().await;
@@ -151,12 +153,11 @@ impl Peer {
 
     async fn connect(&self) -> Result<Arc<Connection>, CallFailure> {
         let refused = |e: &dyn std::fmt::Display| CallFailure::Connect(format!("{}: {e}", self.address));
-        let stream = tokio::time::timeout(CONNECT_TIME_MAX, TcpStream::connect(self.address))
+        let stream = tokio::time::timeout(CONNECT_TIME_MAX, self.network.connect(self.address))
             .await
             .map_err(|e| refused(&e))?
             .map_err(|e| refused(&e))?;
-        notice_silence(&stream).map_err(|e| refused(&e))?;
-        let connection = Connection::start(stream, self.around.clone()).map_err(|e| refused(&e))?;
+        let connection = Connection::start(stream, self.around.clone());
         connection.set_member();
         if let Err(failure) = self.prove(&connection).await {
             connection.close();
@@ -165,7 +166,7 @@ impl Peer {
         Ok(connection)
     }
 
-    /// Both ends show that they hold the secret, without showing it.
+    /// Mutual proof of the secret, without sending the secret (see [`wire::handshake`]).
     async fn prove(&self, connection: &Connection) -> Result<(), CallFailure> {
         let Some((key, entropy)) = &self.proves else { return Ok(()) };
         let nonce = entropy.bytes();
@@ -183,15 +184,6 @@ impl Peer {
     }
 }
 
-/// Has the kernel end a connection whose other end is gone without a word.
-fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
-    sockopt::set_tcp_keepidle(stream, ASK_AFTER)?;
-    sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
-    sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX.as_millis() as u32)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,22 +194,5 @@ mod tests {
         let (one, other) = (peer(1), peer(2));
         assert!(one.around.pool.is_same_as(&other.around.pool));
         assert!(!one.around.pool.is_same_as(&BufferPool::default()));
-    }
-
-    /// What the kernel then does cannot be had without a network that can be cut.
-    #[tokio::test]
-    async fn a_server_that_is_gone_without_a_word_is_noticed_within_seconds() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        notice_silence(&stream).unwrap();
-        let keepalive = sockopt::socket_keepalive(&stream).unwrap();
-        let silence_ms = sockopt::tcp_user_timeout(&stream).unwrap();
-        let asking_ms =
-            (sockopt::tcp_keepidle(&stream).unwrap() + sockopt::tcp_keepintvl(&stream).unwrap()).as_millis();
-        assert!(keepalive && (1000..10_000).contains(&silence_ms));
-        assert!(
-            asking_ms < u128::from(silence_ms),
-            "it has the time to answer: {asking_ms} of {silence_ms} ms"
-        );
     }
 }

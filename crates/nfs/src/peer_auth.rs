@@ -1,22 +1,22 @@
-//! Peer authentication, the server's side of [`wire::handshake`]: which connections are from servers of the
-//! cluster.
+//! Peer authentication, server side of [`wire::handshake`]: marks connections from servers of the cluster.
 //!
 //! ```text
 //! stranger ──HELLO──▶ greeted: both nonces ──PROVE, right──▶ proven
-//!    ▲                      │ PROVE, wrong
-//!    └──────────────────────┘           any HELLO begins again; the end of the connection forgets all
+//!    ▲                        │ PROVE, wrong
+//!    └────────────────────────┘         any HELLO begins again; the end of the connection forgets all
 //! ```
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use host::{Entropy, Locked};
+use host::Entropy;
+use parking_lot::Mutex;
 use wire::handshake::{Nonce, Status, client_proof, hello, proof_matches, prove, server_proof};
 
 use crate::{Connection, ConnectionId, PeerKey};
 
-/// How far a connection has come.
+/// Authentication stage of a connection.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Stranger,
@@ -26,26 +26,26 @@ enum Stage {
 
 type Stages = HashMap<ConnectionId, Stage>;
 
-/// Knows which connections are from servers of our own cluster.
+/// Authentication stages of all connections of a server.
 pub struct PeerAuth {
     key: PeerKey,
     entropy: Arc<dyn Entropy>,
     stages: Arc<Mutex<Stages>>,
-    /// Proofs that were wrong since the start.
+    /// Wrong proofs since the start.
     wrong_proofs: AtomicU64,
 }
 
 impl PeerAuth {
-    /// Authentication by `key`, which all servers of the cluster hold.
+    /// Authentication with `key`, which all servers of the cluster hold.
     #[must_use]
     pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
         Self { key, entropy, stages: Arc::default(), wrong_proofs: AtomicU64::new(0) }
     }
 
-    /// HELLO: both ends have a nonce then, and the caller knows that we hold the secret.
+    /// HELLO: exchanges nonces; its reply proves that this server holds the secret.
     ///
     /// # Errors
-    /// [`Status::WrongCluster`] to a caller of another cluster: it learns nothing of ours.
+    /// [`Status::WrongCluster`] to a caller of another cluster; the status reveals nothing else.
     pub fn hello(&self, connection: &Arc<Connection>, args: &hello::Args) -> hello::Res {
         if args.cluster != self.key.cluster {
             return Err(Status::WrongCluster);
@@ -55,20 +55,19 @@ impl PeerAuth {
         Ok(hello::ResOk { nonce: server, proof: server_proof(&self.key.secret, &client, &server) })
     }
 
-    /// PROVE: from its success on, [`PeerAuth::is_proven`].
+    /// PROVE: checks the caller's proof. After success, [`PeerAuth::is_proven`].
     ///
     /// # Errors
-    /// [`Status::NotProven`] without a HELLO before, or when the proof is wrong. There is one try for each
-    /// HELLO.
+    /// [`Status::NotProven`] without a HELLO before, or with a wrong proof. Each HELLO allows one attempt.
     pub fn prove(&self, connection: &Arc<Connection>, args: &prove::Args) -> prove::Res {
-        let mut stages = self.stages.locked();
+        let mut stages = self.stages.lock();
         let stage = stages.get_mut(&connection.id()).ok_or(Status::NotProven)?;
         let Stage::Greeted { client, server } = std::mem::replace(stage, Stage::Stranger) else {
             return Err(Status::NotProven);
         };
         if !proof_matches(&client_proof(&self.key.secret, &client, &server), &args.proof) {
             let count = self.wrong_proofs.fetch_add(1, Ordering::Relaxed) + 1;
-            // Each doubling: strangers could fill the disk with a line for each.
+            // Log at each doubling of the count: one line each would let attackers fill the disk.
             if count.is_power_of_two() {
                 tracing::warn!(
                     peer = %connection.peer(), count,
@@ -83,21 +82,21 @@ impl PeerAuth {
         Ok(())
     }
 
-    /// Whether the caller has shown that it is one of ours.
+    /// Whether the connection is from a server of the cluster.
     #[must_use]
     pub fn is_proven(&self, connection: ConnectionId) -> bool {
-        matches!(self.stages.locked().get(&connection), Some(Stage::Proven))
+        matches!(self.stages.lock().get(&connection), Some(Stage::Proven))
     }
 
-    /// Notes the stage, and sees to it that it is forgotten with the connection.
+    /// Stores the stage, and removes it when the connection ends.
     fn greet(&self, connection: &Arc<Connection>, stage: Stage) -> Result<(), Status> {
         let id = connection.id();
-        let known = self.stages.locked().insert(id, stage).is_some();
+        let known = self.stages.lock().insert(id, stage).is_some();
         if !known {
             let (connection, stages) = (Arc::clone(connection), Arc::clone(&self.stages));
             tokio::spawn(async move {
                 connection.ended().await;
-                stages.locked().remove(&id);
+                stages.lock().remove(&id);
             });
         }
         Ok(())

@@ -1,53 +1,51 @@
-//! Replies to calls that may come again, for protocols without sessions (RFC 1813, section 4.6): a client
-//! that lost its connection sends its call again over a new one, and a REMOVE that is carried out twice says
-//! NOENT the second time.
+//! Reply cache for protocols without sessions (duplicate request cache: RFC 1813, section 4.5): a client that
+//! lost its connection retries the call over a new one, and a REMOVE that is executed twice answers NOENT the
+//! second time.
 //!
-//! A call is told by its client's address and port, xid, procedure, credential and arguments. Clients that
-//! send a call again (Linux, as its servers have always asked of it) connect from the same port again, also
-//! to another server that has taken over the address. A call from another port is another's: of another
-//! mount, user or machine behind the same address, which counts its calls by itself, and must not be told
-//! what was done for somebody else. In memory only: for a call that comes while its first is worked on, and
-//! so that a reply is the same to the byte. What outlives the server is its program's to know, by the same
-//! [`CallId`].
+//! The key of a call ([`CallId`]) is the client's address and port, xid, procedure, and a checksum of
+//! credential and arguments. Clients that retry (Linux does) connect from the same port again, also to
+//! another server that took over the address. A call from another port is of another mount, user or machine
+//! behind the same address, which has its own xids and must not get this client's replies. The cache is in
+//! memory only: it serves a retry during the first call, and keeps replies the same to the byte. The
+//! replicated cache, which survives the server, belongs to the program and uses the same [`CallId`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use host::Locked;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::xdr::{Encode, Encoder, Message};
 
 use crate::Call;
 
-/// Replies at one time, of some 200 bytes with a buffer of 512 under each: ten megabytes. What one busy
-/// server changes in a second, which is longer than a connection takes to come back on a network that works.
+/// Maximal number of replies, of about 200 bytes with a buffer of 512 under each: ten megabytes. This is one
+/// second of changes on a busy server, longer than a reconnect takes on a network that works.
 const REPLIES_MAX: usize = 16_384;
-/// Nobody sends a call again after so long: Linux's `timeo` of 60 s, twice.
+/// Maximal age of a reply: twice Linux's `timeo` of 60 s; no client retries later.
 const AGE_MAX: Duration = Duration::from_secs(120);
 
-/// Which call it is.
+/// Key of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId {
-    /// Where it comes from.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// Its number.
+    /// Transaction id (xid) of the call.
     pub xid: u32,
-    /// What is called.
+    /// Procedure of the call.
     pub procedure: u32,
-    /// Of the credential and the arguments. Two calls of one client that share it by accident share the xid,
-    /// too, within two minutes.
+    /// Checksum of credential and arguments. Two calls of one client with the same checksum by accident would
+    /// also need the same xid, within two minutes.
     pub checksum: u64,
 }
 
 impl CallId {
-    /// Of a call whose arguments have not been read yet.
+    /// Key of a call whose arguments have not been decoded yet.
     #[must_use]
     pub fn of(call: &Call) -> Self {
-        // The same in every server, of whatever version.
+        // BLAKE3: the same checksum in every server and version.
         let mut sum = blake3::Hasher::new();
         let mut credential = Encoder::new();
         call.header.credential.encode(&mut credential);
@@ -60,12 +58,12 @@ impl CallId {
     }
 }
 
-/// Whether a reply answers the call when it comes again.
+/// Whether the reply is kept for retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It does.
+    /// Keep the reply.
     Reply,
-    /// The call was not carried out; the next time it may be.
+    /// Keep nothing: the call was not executed; a retry may be.
     Nothing,
 }
 
@@ -74,19 +72,19 @@ type Kept = Option<Message>;
 #[derive(Default)]
 struct Known {
     replies: HashMap<CallId, watch::Receiver<Kept>>,
-    /// The oldest first. One that was given up meanwhile stands here without a reply.
+    /// Calls, oldest first. A call that was given up stays here without a reply.
     order: VecDeque<(Instant, CallId)>,
 }
 
-/// The replies that one server remembers.
+/// Reply cache of one server.
 #[derive(Default)]
 pub struct ReplyCache {
     known: Mutex<Known>,
 }
 
 impl ReplyCache {
-    /// Carries out `work` once for this call: when the call comes again it gets the same reply, after waiting
-    /// for it if the first is still at it.
+    /// Executes `work` once for this call. A retry gets the same reply, and waits for it while the first is
+    /// in flight.
     pub async fn once(&self, call: CallId, work: impl Future<Output = (Message, Keep)>) -> Message {
         loop {
             let (first, mut reply) = self.enter(call, Instant::now());
@@ -94,7 +92,7 @@ impl ReplyCache {
                 let known = reply.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
                 match known {
                     Some(reply) => return reply,
-                    // The first came to no end, or to nothing worth keeping.
+                    // The first call was given up, or its reply was not kept.
                     None => continue,
                 }
             };
@@ -108,10 +106,10 @@ impl ReplyCache {
         }
     }
 
-    /// The sender for who comes first, and where the reply will be.
+    /// Sender for the first call, none for a retry; and the receiver of the reply.
     fn enter(&self, call: CallId, now: Instant) -> (Option<watch::Sender<Kept>>, watch::Receiver<Kept>) {
         let (sender, receiver) = watch::channel(None);
-        let mut known = self.known.locked();
+        let mut known = self.known.lock();
         let old = |at: &Instant| now.saturating_duration_since(*at) > AGE_MAX;
         while known.order.front().is_some_and(|(at, _)| old(at)) || known.order.len() >= REPLIES_MAX {
             if let Some((_, gone)) = known.order.pop_front() {
@@ -127,11 +125,11 @@ impl ReplyCache {
     }
 
     fn give_up(&self, call: CallId) {
-        self.known.locked().replies.remove(&call);
+        self.known.lock().replies.remove(&call);
     }
 }
 
-/// Takes the place of the call back if its work comes to no end.
+/// Guard of an entry: removes the entry if its work does not finish.
 struct Entry<'a> {
     cache: &'a ReplyCache,
     call: CallId,
@@ -169,7 +167,7 @@ mod tests {
         e.finish()
     }
 
-    /// Does `number` and counts.
+    /// Executes once: returns `number` and counts.
     async fn count(done: &AtomicU32, keep: Keep) -> (Message, Keep) {
         (message(done.fetch_add(1, Ordering::Relaxed)), keep)
     }
@@ -213,7 +211,7 @@ mod tests {
                 cache.once(call(1), work).await
             }
         });
-        while cache.known.lock().unwrap().replies.is_empty() {
+        while cache.known.lock().replies.is_empty() {
             tokio::task::yield_now().await;
         }
         let second = tokio::spawn({
@@ -232,7 +230,7 @@ mod tests {
             let cache = Arc::clone(&cache);
             async move { cache.once(call(1), std::future::pending()).await }
         });
-        while cache.known.lock().unwrap().replies.is_empty() {
+        while cache.known.lock().replies.is_empty() {
             tokio::task::yield_now().await;
         }
         first.abort();
@@ -246,7 +244,7 @@ mod tests {
         for xid in 0..2 * REPLIES_MAX as u32 {
             cache.once(call(xid), count(&done, Keep::Reply)).await;
         }
-        let known = |cache: &ReplyCache| cache.known.lock().unwrap().replies.len();
+        let known = |cache: &ReplyCache| cache.known.lock().replies.len();
         assert_eq!(known(&cache), REPLIES_MAX);
         drop(cache.enter(call(0), Instant::now() + AGE_MAX * 2));
         assert_eq!(known(&cache), 1);

@@ -1,30 +1,30 @@
-//! Sessions as far as one server keeps them: the slots of the fore channel with the replies they hold (RFC
-//! 8881, section 2.10.6), and the back channel.
+//! Sessions in the memory of one server: each session slot of the fore channel with its kept reply (the
+//! replay cache of RFC 8881, section 2.10.6), and the back channel.
 //!
-//! What a session *is* (its client and its limits) is in the replicated state; this is what one server
-//! remembers of the requests that came to it. A server that meets a session which it never served adopts it:
-//! its slots are unknown, and take the sequence that the client presents. Whether a changing operation was
-//! done before is then known to the state machine.
+//! The session record (client and limits) is in the replicated state; this module has the requests that came
+//! to this server. A server that meets an unknown session adopts it: its slots are unknown, and take the
+//! sequence that the client presents. The replay look-up in the state machine then tells whether a modifying
+//! operation was executed before.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use host::Locked;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use wire::nfs4::{SessionId, Status};
 use wire::xdr::Message;
 
 use crate::Backchannel;
 
-/// What the fore channel may carry.
+/// Limits of the fore channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLimits {
     /// Longest request, in bytes.
     pub request_bytes_max: u32,
     /// Longest reply, in bytes.
     pub response_bytes_max: u32,
-    /// Longest reply that is kept, in bytes.
+    /// Longest reply that a slot keeps, in bytes.
     pub cached_bytes_max: u32,
     /// Operations in a compound.
     pub operations_max: u32,
@@ -32,46 +32,44 @@ pub struct SessionLimits {
     pub slots: u32,
 }
 
-/// Replies up to this size are kept even if the client did not ask: a repetition is then answered, not
-/// refused.
+/// Replies up to this size are kept even without `cachethis`: a retry gets the reply, not an error.
 const KEPT_BYTES: usize = 1024;
-/// Bytes of the replies that all sessions of this process keep, and those of one: 64 slots with what Linux
-/// asks to be kept, 7.5 KiB, and so many sessions in full use as 64 of them. A reply that has no room is not
-/// kept, and its slot is as one that was never seen here: a repetition is carried out, as at a server that
-/// adopts the session. What it changed before is known to the state machine, and what a data server is asked
-/// can be done twice.
+/// Bytes of kept replies, of all sessions of this process and of one session: 64 slots with the 7.5 KiB that
+/// Linux asks for, and about 500 such sessions in full use. A reply without room is not kept, and its slot
+/// becomes unknown: a retry is executed, as at a server that adopts the session. The state machine knows
+/// earlier changes, and operations of a data server can be executed twice.
 const KEPT_BYTES_MAX: usize = 256 << 20;
 const KEPT_OF_SESSION_BYTES_MAX: usize = 1 << 20;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// What a repetition has in common with its request: another request under the same sequence is a false retry
-/// (RFC 8881, section 2.10.6.1.3.1), which must not be answered with what another one was told, perhaps
-/// another user. Not every false retry is found: bytes are counted, not compared.
+/// Fingerprint of a request, for the false retry check (RFC 8881, section 2.10.6.1.3.1): a different request
+/// with the same sequence must not get the reply of another one, perhaps of another user. The check is not
+/// complete: bytes are counted, not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestFingerprint {
-    /// The user of AUTH_SYS.
+    /// AUTH_SYS uid.
     pub uid: Option<u32>,
-    /// Whether the reply was to be kept.
+    /// Whether the client asked to keep the reply (`cachethis`).
     pub keep: bool,
-    /// Operations.
+    /// Number of operations.
     pub operations: u32,
-    /// Bytes of the arguments.
+    /// Lower bound of the request's length in bytes.
     pub bytes: usize,
 }
 
-/// What a slot remembers.
+/// State of a slot.
 #[derive(Debug, Default)]
 struct Slot {
-    /// The last sequence; none: never seen here, so whatever comes is next.
+    /// Last sequence; none: the slot is unknown here and takes any sequence.
     sequence: Option<u32>,
-    /// What the last request was, as far as it is looked at.
+    /// Fingerprint of the last request.
     fingerprint: RequestFingerprint,
     busy: bool,
     reply: Option<Kept>,
 }
 
-/// A reply with the room that it takes.
+/// Kept reply, with the counter of its session.
 #[derive(Debug)]
 struct Kept {
     reply: Message,
@@ -79,7 +77,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// None: there is no room.
+    /// Keeps a reply. None: no room.
     fn new(reply: &Message, of_session: &Arc<AtomicUsize>) -> Option<Self> {
         let kept = Self { reply: reply.clone(), of_session: Arc::clone(of_session) };
         let session = of_session.fetch_add(reply.len, Ordering::Relaxed) + reply.len;
@@ -95,36 +93,36 @@ impl Drop for Kept {
     }
 }
 
-/// A session on this server.
+/// Session on this server.
 pub struct Session {
     id: SessionId,
     client: u64,
     limits: SessionLimits,
-    /// Made when they are first used: few are.
+    /// Slots, made at first use: most clients use few.
     slots: Box<[OnceLock<Box<Mutex<Slot>>>]>,
-    /// A slot that was not used begins with the first sequence.
+    /// Whether an unused slot begins with sequence 1; if not, it is unknown.
     is_new: AtomicBool,
     kept_bytes: Arc<AtomicUsize>,
-    /// See [`Session::has_come_within`].
+    /// Time of the last migration. See [`Session::has_come_within`].
     came: Mutex<Option<Instant>>,
     /// See [`Session::set_checked`].
     checked: AtomicU64,
-    /// Calls to the client.
+    /// Back channel.
     pub back: Arc<Backchannel>,
 }
 
-/// What to do with a request.
+/// Decision about a request.
 #[derive(Debug)]
 pub enum SlotAnswer {
-    /// New: carry it out, then [`Session::finish`].
+    /// New request: execute it, then [`Session::finish`].
     Execute,
-    /// A repetition: send this.
+    /// Retry: send this kept reply.
     Replay(Message),
 }
 
 impl Session {
-    /// A session that was just made (`adopted` false: the first sequence is 1), or one that another server,
-    /// or an earlier life of this one, has served.
+    /// Session that was just made (`adopted` false: the first sequence is 1), or one that another server, or
+    /// an earlier process of this one, has served.
     #[must_use]
     pub fn new(id: SessionId, client: u64, limits: SessionLimits, back: Backchannel, adopted: bool) -> Self {
         Self {
@@ -140,31 +138,31 @@ impl Session {
         }
     }
 
-    /// Its id.
+    /// Id of the session.
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// The client it belongs to.
+    /// Client id of the session.
     #[must_use]
     pub fn client(&self) -> u64 {
         self.client
     }
 
-    /// Its limits.
+    /// Limits of the fore channel.
     #[must_use]
     pub fn limits(&self) -> &SessionLimits {
         &self.limits
     }
 
-    /// A request arrives on a slot. `alone`: no other server serves the session. Else a client may have
-    /// connections to several of them (session trunking), and what lies between the last sequence here and
-    /// this one went to others. The client had its answers, or would not have gone on, so that a request that
-    /// is still busy here is waited for by nobody.
+    /// Begins a request on a slot. `alone`: no other server serves the session. Otherwise the client may have
+    /// connections to several servers (session trunking), and sequences between the last one here and this
+    /// one went to others. The client got those replies, so it no longer waits for a request that is still
+    /// busy here.
     ///
     /// # Errors
-    /// The status that SEQUENCE answers (RFC 8881, section 2.10.6.1.3 and 18.46.3).
+    /// The status of SEQUENCE (RFC 8881, sections 2.10.6.1.3 and 18.46.3).
     pub fn begin(
         &self,
         slot: u32,
@@ -172,7 +170,7 @@ impl Session {
         fingerprint: RequestFingerprint,
         alone: bool,
     ) -> Result<SlotAnswer, Status> {
-        let mut slot = self.slot(slot).ok_or(Status::BadSlot)?.locked();
+        let mut slot = self.slot(slot).ok_or(Status::BadSlot)?.lock();
         match slot.sequence {
             Some(last) if sequence == last => {
                 if slot.busy {
@@ -181,12 +179,12 @@ impl Session {
                 match &slot.reply {
                     _ if last != 0 && slot.fingerprint != fingerprint => Err(Status::SeqFalseRetry),
                     Some(kept) => Ok(SlotAnswer::Replay(kept.reply.clone())),
-                    // Sequence 0 of a new slot repeats nothing.
+                    // Sequence 0 of a new slot cannot be a retry.
                     None if last == 0 => Err(Status::SeqMisordered),
                     None => Err(Status::RetryUncachedRep),
                 }
             }
-            // Sequences wrap.
+            // Serial number arithmetic: sequences wrap.
             Some(last) if !alone && (sequence.wrapping_sub(last) as i32) < 0 => Err(Status::SeqMisordered),
             Some(last) if alone && (slot.busy || sequence != last.wrapping_add(1)) => {
                 Err(Status::SeqMisordered)
@@ -198,13 +196,13 @@ impl Session {
         }
     }
 
-    /// The session comes over another connection, and another server may have served it meanwhile: what comes
-    /// next on each slot is taken as it comes, as for a session that was just adopted.
+    /// Makes all slots unknown: the session migrated to another connection, and another server may have
+    /// served it meanwhile. Each slot takes the next sequence that the client presents, as after an adoption.
     pub fn comes_from_elsewhere(&self) {
-        *self.came.locked() = Some(Instant::now());
+        *self.came.lock() = Some(Instant::now());
         self.is_new.store(false, Ordering::Relaxed);
         for slot in self.slots.iter().filter_map(OnceLock::get) {
-            *slot.locked() = Slot::default();
+            *slot.lock() = Slot::default();
         }
     }
 
@@ -217,28 +215,27 @@ impl Session {
         Some(place.get_or_init(begins))
     }
 
-    /// Whether the session may have been with another server, or with an earlier life of this one, so short a
-    /// time ago.
+    /// True if the session migrated here within `time`.
     #[must_use]
     pub fn has_come_within(&self, time: Duration) -> bool {
-        self.came.locked().is_some_and(|came| came.elapsed() < time)
+        self.came.lock().is_some_and(|came| came.elapsed() < time)
     }
 
-    /// The session was found in the replicated state, at the time that the server calls `at`.
+    /// Records that the replicated state had the session at time `at`.
     pub fn set_checked(&self, at: u64) {
         self.checked.store(at, Ordering::Relaxed);
     }
 
-    /// Whether that was at `at`.
+    /// Whether the replicated state was checked at `at`.
     #[must_use]
     pub fn is_checked(&self, at: u64) -> bool {
         self.checked.load(Ordering::Relaxed) == at
     }
 
-    /// The request on `slot` is answered with `reply`.
+    /// Ends the request on `slot` with `reply`.
     pub fn finish(&self, slot: u32, sequence: u32, reply: &Message, keep: bool) {
         let Some(slot) = self.slot(slot) else { return };
-        let mut slot = slot.locked();
+        let mut slot = slot.lock();
         if slot.sequence != Some(sequence) {
             return;
         }
@@ -251,10 +248,10 @@ impl Session {
         }
     }
 
-    /// The request on `slot` came to no end: its task was dropped. A repetition is carried out.
+    /// Ends the request on `slot` without a reply: its task was dropped. A retry is executed.
     pub fn abandon(&self, slot: u32, sequence: u32) {
         let Some(slot) = self.slot(slot) else { return };
-        let mut slot = slot.locked();
+        let mut slot = slot.lock();
         if slot.busy && slot.sequence == Some(sequence) {
             *slot = Slot::default();
         }
@@ -305,7 +302,7 @@ mod tests {
     fn a_client_of_several_servers_leaves_out_here_what_it_asked_elsewhere() {
         let (session, like) = (session(), RequestFingerprint::default());
         assert!(matches!(session.begin(0, 3, like, false), Ok(SlotAnswer::Execute)));
-        // Not answered yet, and answered elsewhere: the client goes on.
+        // The request is busy here, but the client got its reply elsewhere and continues.
         assert!(matches!(session.begin(0, 3, like, false), Err(Status::Delay)));
         assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Execute)));
         session.finish(0, 3, &Message::default(), true);
@@ -332,7 +329,7 @@ mod tests {
         ask(1, 1, &small);
         ask(1, 1, &small);
         assert!(matches!(session.begin(0, 1, like, true), Ok(SlotAnswer::Replay(_))));
-        // The next request takes the place of the reply, and its room.
+        // The next request replaces the kept reply and frees its room.
         let ask = |slot, sequence, reply: &Message| {
             assert!(matches!(session.begin(slot, sequence, like, true), Ok(SlotAnswer::Execute)));
             session.finish(slot, sequence, reply, true);

@@ -1,10 +1,10 @@
 //! Free space on the disk. A reserve is kept for commands that free space.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use namespace::{Command, OpenTarget};
+use parking_lot::Mutex;
 
 /// Interval of checks of the disk's free space.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ impl Space {
         if self.reserve_bytes == 0 {
             return FreeSpace::Plenty;
         }
-        let mut last_check = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_check = self.last_check.lock();
         match *last_check {
             Some((at, free)) if at.elapsed() <= CHECK_EVERY => free,
             _ => {

@@ -9,8 +9,8 @@ mod members;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use namespace::{
     Command, Create, DeviceId, Exists, FileLayout, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
     StripeUnit, XattrExists, read,
 };
+use parking_lot::Mutex;
 use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};
 use store::{MemoryStore, Store};
 
@@ -57,10 +58,10 @@ impl Transport for Wire {
         let (from, to, wires) = (self.from.clone(), to.address.clone(), Arc::clone(&self.wires));
         let answer = async move {
             let lost = || {
-                let cut = wires.cut.lock().unwrap();
+                let cut = wires.cut.lock();
                 cut.contains(&from) || cut.contains(&to)
             };
-            let called = wires.members.lock().unwrap().get(&to).cloned();
+            let called = wires.members.lock().get(&to).cloned();
             let Some(replica) = called.filter(|_| !lost()) else {
                 return Err(Unreachable::NotSent(format!("{to} is not there")));
             };
@@ -124,7 +125,7 @@ impl Group {
             Replica::open(config, store, Stamp::default(), wire, Arc::new(()))
         };
         let replica = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
-        self.wires.members.lock().unwrap().insert(address, replica.clone());
+        self.wires.members.lock().insert(address, replica.clone());
         replica
     }
 
@@ -137,12 +138,12 @@ impl Group {
     }
 
     fn member(&self, id: u64) -> Replica {
-        self.wires.members.lock().unwrap()[&member(id).address].clone()
+        self.wires.members.lock()[&member(id).address].clone()
     }
 
     /// Stops a member, with its store in memory if `store_too`.
     async fn stop(&mut self, id: u64, store_too: bool) {
-        let replica = self.wires.members.lock().unwrap().remove(&member(id).address).unwrap();
+        let replica = self.wires.members.lock().remove(&member(id).address).unwrap();
         tokio::task::spawn_blocking(|| replica.stop()).await.unwrap();
         if store_too {
             self.stores.remove(&id);
@@ -150,18 +151,18 @@ impl Group {
     }
 
     fn cut(&self, id: u64) {
-        self.wires.cut.lock().unwrap().insert(member(id).address);
+        self.wires.cut.lock().insert(member(id).address);
     }
 
     fn mend(&self) {
-        self.wires.cut.lock().unwrap().clear();
+        self.wires.cut.lock().clear();
     }
 
     async fn leader(&self) -> u64 {
         let asked = tokio::time::Instant::now();
         loop {
-            let all: Vec<Replica> = self.wires.members.lock().unwrap().values().cloned().collect();
-            let cut = self.wires.cut.lock().unwrap().clone();
+            let all: Vec<Replica> = self.wires.members.lock().values().cloned().collect();
+            let cut = self.wires.cut.lock().clone();
             let leaders = all.iter().filter(|r| r.leads()).map(|r| r.status().id);
             if let Some(id) = leaders.rev().find(|id| !cut.contains(&member(*id).address)) {
                 return id;

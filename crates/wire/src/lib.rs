@@ -1,10 +1,11 @@
-//! Bytes to messages and back, for every program that Heorot speaks.
+//! Codec of every protocol that Heorot speaks: messages from bytes, and bytes from messages.
 //!
-//! In: one RPC record as [`bytes::Bytes`]. Out: typed calls, replies and operations, whose payloads still
-//! point into that record. And the reverse: typed values in, a list of segments out, payloads not copied.
+//! In: one RPC record as [`bytes::Bytes`]. Out: typed calls, replies and operations, whose payloads are
+//! slices of that record. In the other direction: typed values in, a list of segments out, payloads not
+//! copied.
 //!
-//! This crate holds no state and never does I/O: no sockets, no clock, no files. Everything it decodes is
-//! hostile: each length is checked against what the record really holds before anything is allocated.
+//! This crate holds no state and never does I/O: no sockets, no clock, no files. All decoded input is
+//! hostile: the decoder checks each length against the length of the record before it allocates.
 
 pub mod cluster;
 pub mod consensus;
@@ -15,5 +16,6 @@ pub mod join;
 pub mod mount3;
 pub mod nfs3;
 pub mod nfs4;
+pub mod peer;
 pub mod rpc;
 pub mod xdr;

@@ -1,32 +1,31 @@
-//! Which requests the admin interface answers.
+//! Access rules of the admin interface.
 //!
 //! | | on the socket | on a TCP address |
 //! | --- | --- | --- |
 //! | `GET /metrics` | yes | yes |
-//! | all else | yes | with the admin token, if one is configured |
-//! | with an Origin, or for a Host that is not this machine's | yes | no |
+//! | all other requests | yes | with the admin token, if one is configured |
+//! | with an Origin header, or with another machine's name as Host | yes | no |
 //!
-//! The last row is a request of a web page in a browser, also after DNS rebinding.
+//! The last row rejects requests of web pages in a browser, also after DNS rebinding.
 
 use std::net::IpAddr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
+use parking_lot::Mutex;
 
 use crate::admin::http::Refused;
 use crate::admin::token::AdminToken;
 
-/// The page for Prometheus: no names of files, nothing that is secret.
+/// Path of the metrics page for Prometheus: no names of files, no secrets.
 pub(crate) const METRICS: &str = "/metrics";
-/// Between two lines of the log about wrong tokens.
+/// Minimal interval of the log line about wrong tokens.
 const SAID_EVERY: Duration = Duration::from_secs(60);
 
-/// The rules of one listener.
+/// Access rules of one listener.
 pub(crate) struct Access {
-    /// None: it is the socket, whose mode has been checked by the kernel.
+    /// Rules for TCP; none: the admin socket, where the kernel checks the socket's mode.
     tcp: Option<Tcp>,
 }
 
@@ -37,12 +36,12 @@ struct Tcp {
 }
 
 impl Access {
-    /// Of the socket.
+    /// Rules for the admin socket.
     pub(crate) fn socket() -> Self {
         Self { tcp: None }
     }
 
-    /// Of an address of the machine with this name.
+    /// Rules for an address of the machine `host_name`.
     pub(crate) fn tcp(token: Option<AdminToken>, host_name: String) -> Self {
         Self { tcp: Some(Tcp { token, host_name, said: Mutex::default() }) }
     }
@@ -51,10 +50,10 @@ impl Access {
         self.tcp.is_none()
     }
 
-    /// True if the caller may do everything; otherwise the request is for the metrics page.
+    /// Checks a request. True: all requests are allowed; false: this is a request of the metrics page.
     ///
     /// # Errors
-    /// How it is refused.
+    /// Refusal of the request.
     pub(crate) fn check(&self, head: &Parts) -> Result<bool, Refused> {
         let Some(tcp) = &self.tcp else { return Ok(true) };
         let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or(""));
@@ -89,7 +88,7 @@ impl Access {
 
 impl Tcp {
     fn say(&self) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         if said.is_none_or(|at| at.elapsed() > SAID_EVERY) {
             *said = Some(Instant::now());
             tracing::warn!("refused a request to the admin address: wrong admin token");
@@ -97,8 +96,7 @@ impl Tcp {
     }
 }
 
-/// Whether a Host header is an address, which a page cannot be made to take for another, or a name of this
-/// machine.
+/// Whether a Host header is an address, which DNS rebinding cannot forge, or a name of this machine.
 fn is_ours(host: &str, host_name: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,

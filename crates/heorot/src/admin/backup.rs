@@ -1,4 +1,4 @@
-//! The part of the admin interface that gives all metadata away: `GET /backup`.
+//! Route of the admin interface for backups: `GET /backup` sends all metadata.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use tokio::sync::mpsc;
 
 use crate::admin::http::{Admin, Refused, failed, metaserver};
 
-/// Pieces of half a megabyte between the store and the network.
+/// Queue length between the store and the network, in pieces of half a megabyte.
 const PIECES_WAITING_MAX: usize = 4;
-/// Time in which a reader takes the next piece; one that does not would keep the store's pages of this moment
-/// for ever.
+/// Time limit for the client to take the next piece. A client that stalls would pin the store's pages of this
+/// snapshot.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// This route.
+/// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
     Router::new().route("/backup", get(backup))
 }
 
 async fn backup(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {
-    let backup = metaserver(&admin)?.backup(env!("CARGO_PKG_VERSION")).await.map_err(failed)?;
+    let backup = metaserver(&admin)?.cluster().backup(env!("CARGO_PKG_VERSION")).await.map_err(failed)?;
     let (send, pieces) = mpsc::channel(PIECES_WAITING_MAX);
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || read(backup, &send, &runtime));
-    // An error ends the answer before its end, which the reader sees.
+    // An error truncates the body, which the client detects.
     let pieces = futures_util::stream::unfold(pieces, |mut pieces| async move {
         let piece: Result<Bytes, std::io::Error> = pieces.recv().await?;
         Some((piece, pieces))
@@ -51,7 +51,7 @@ fn read(mut backup: Backup, send: &mpsc::Sender<Result<Bytes, std::io::Error>>, 
         };
         let failed = piece.is_err();
         let sent = runtime.block_on(async { tokio::time::timeout(PIECE_TIME_MAX, send.send(piece)).await });
-        // The client is gone.
+        // The client has disconnected.
         if !matches!(sent, Ok(Ok(()))) || failed {
             return;
         }

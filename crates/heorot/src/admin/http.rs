@@ -1,4 +1,4 @@
-//! The admin interface and the metrics page: answers to requests that `admin::access` has let through.
+//! Handlers of the admin interface and the metrics page, for requests that `admin::access` has allowed.
 //!
 //! | | |
 //! | --- | --- |
@@ -35,19 +35,19 @@ use crate::servers::mds::RunningMds;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The servers of this process.
+/// Servers of this process.
 pub(crate) struct Admin {
     metaserver: Option<Arc<Metaserver>>,
-    /// The metaservers that the data servers know.
+    /// Metaservers that the data servers know.
     metaservers: Option<Arc<KnownMetaservers>>,
-    /// Of a metaserver that others can join.
+    /// Cluster secret, of a metaserver that machines can join.
     group_secret: Option<Secret>,
     data_servers: Vec<Arc<DataServer>>,
     registries: Vec<Registry>,
 }
 
 impl Admin {
-    /// For these servers.
+    /// Admin interface of these servers.
     pub(crate) fn new(mds: Option<&RunningMds>, servers: &[&RunningDs]) -> Arc<Self> {
         let metaserver = mds.map(|mds| Arc::clone(&mds.metaserver));
         let data_servers: Vec<_> = servers.iter().map(|ds| Arc::clone(&ds.data_server)).collect();
@@ -56,7 +56,7 @@ impl Admin {
             let labels = [("role", "metaserver"), ("server", "mds"), ("caller", "client")];
             let mut registry = metrics::registry(&metaserver.metrics(), &labels);
             metaserver.reports().register(&mut registry);
-            metaserver.refusals().register(&mut registry);
+            metaserver.admission().refusals().register(&mut registry);
             registries.push(registry);
         }
         for ds in &data_servers {
@@ -79,7 +79,7 @@ impl Admin {
     }
 }
 
-/// Table of the requests and their handlers.
+/// Routes and their handlers.
 pub(crate) fn router(admin: Arc<Admin>) -> Router {
     Router::new()
         .route(access::METRICS, get(metrics_page))
@@ -113,10 +113,10 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Refused {
     Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// Time limit of a change; a group that can agree at all does so within it.
+/// Time limit of a change; a group with a quorum agrees within it.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The outcome of work that needs a majority.
+/// Runs `work`, which needs a quorum, with the time limit.
 pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Refused> {
     let why = "not done yet, and may be when enough metaservers with a vote can be reached; heorot status shows them";
     let outcome = tokio::time::timeout(AGREE_TIME_MAX, work).await;
@@ -128,7 +128,7 @@ pub(crate) fn metaserver(admin: &Admin) -> Result<&Arc<Metaserver>, Refused> {
     admin.metaserver.as_ref().ok_or_else(|| Refused(StatusCode::NOT_FOUND, why.into()))
 }
 
-/// Has the data servers of this process obey the incarnation that they were told of and did not obey.
+/// Lets the data servers of this process obey the new incarnation that they heard of and refused so far.
 async fn adopt(State(admin): State<Arc<Admin>>) -> Result<Json<Adopted>, Refused> {
     if admin.data_servers.is_empty() {
         let why = "this is a metaserver; ask a data server: --admin DIR, where DIR is its directory";
@@ -193,7 +193,7 @@ async fn stripe_get(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<StripeQuery>,
 ) -> Result<Json<Stripe>, Refused> {
-    let report = metaserver(&admin)?.stripe_get(&query.path).await.map_err(refused)?;
+    let report = metaserver(&admin)?.data().stripe_get(&query.path).await.map_err(refused)?;
     let (unit_bytes, columns) = (report.unit_bytes, report.columns);
     Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
 }
@@ -212,11 +212,11 @@ async fn stripe_put(
             return Err(refused("nothing to set; name unit_bytes, columns or inherit"));
         }
         StripeRequest { unit_bytes, columns, .. } => {
-            let now = metaserver.stripe_get(&request.path).await.map_err(refused)?;
+            let now = metaserver.data().stripe_get(&request.path).await.map_err(refused)?;
             Some((unit_bytes.unwrap_or(now.unit_bytes.into()), columns.unwrap_or(now.columns)))
         }
     };
-    let report = in_time(metaserver.stripe_set(&request.path, policy)).await?.map_err(refused)?;
+    let report = in_time(metaserver.data().stripe_set(&request.path, policy)).await?.map_err(refused)?;
     let (unit_bytes, columns) = (report.unit_bytes, report.columns);
     Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
 }
@@ -232,7 +232,7 @@ async fn clean(
     Query(query): Query<CleanQuery>,
 ) -> Result<Json<Clean>, Refused> {
     let metaserver = metaserver(&admin)?;
-    if let Some(left) = metaserver.held_back_by_restore().filter(|_| !query.after_restore) {
+    if let Some(left) = metaserver.data().held_back_by_restore().filter(|_| !query.after_restore) {
         return Err(refused(format!(
             "not cleaned: this group was restored from a backup less than an hour ago, and takes all that was made after that \
              backup for objects of no file. Look first at what is missing; it is cleaned by itself in {} minutes, and by \
@@ -240,7 +240,7 @@ async fn clean(
             left.as_secs().div_ceil(60)
         )));
     }
-    let report = metaserver.clean().await;
+    let report = metaserver.data().clean().await;
     let (objects_seen, objects_removed) = (report.objects_seen, report.objects_removed);
     let (targets_cleaned, not_cleaned) = (report.targets_cleaned, report.not_cleaned);
     Ok(Json(Clean { objects_seen, objects_removed, targets_cleaned, not_cleaned }))

@@ -1,4 +1,4 @@
-//! The part of the admin interface that is about servers: `GET /nodes`, `PUT /node`.
+//! Routes of the admin interface for servers: `GET /nodes`, `PUT /node`.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use namespace::{DataServerId, NodeKey};
 use crate::admin::api::{Node, NodeDone, NodeRequest};
 use crate::admin::http::{Admin, Refused, failed, metaserver, refused};
 
-/// These routes.
+/// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
     Router::new().route("/nodes", get(nodes)).route("/node", put(change))
 }
 
 async fn nodes(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<Node>>, Refused> {
-    let nodes = metaserver(&admin)?.nodes().await.map_err(failed)?;
+    let nodes = metaserver(&admin)?.cluster().nodes().await.map_err(failed)?;
     Ok(Json(nodes.into_iter().map(shown).collect()))
 }
 
@@ -44,7 +44,7 @@ async fn change(
         "ds" => NodeRoles::DataServer,
         other => return Err(refused(format!("there is no role {other:?}; it must be mds or ds"))),
     };
-    // Carried out to its end, also when the caller stops waiting.
+    // A task of its own: the change finishes even if the client disconnects.
     let server = Arc::clone(metaserver(&admin)?);
     let work = async move { server.change_node(&request.name, roles, change, request.force).await };
     let done = tokio::spawn(work).await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Settings of the whole cluster in the admin interface: `GET` and `PUT` of `/settings`, `/exports` and
+//! Routes of the admin interface for cluster settings: `GET` and `PUT` of `/settings`, `/exports` and
 //! `/service-addresses`.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::admin::api::{
 };
 use crate::admin::http::{Admin, Refused, metaserver, refused};
 
-/// These routes.
+/// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
     Router::new()
         .route("/settings", get(settings).put(set))
@@ -34,20 +34,20 @@ fn shown(setting: SettingReport) -> Setting {
 }
 
 async fn settings(State(admin): State<Arc<Admin>>) -> Answer<Vec<Setting>> {
-    let settings = metaserver(&admin)?.settings_report().await.map_err(refused)?;
+    let settings = metaserver(&admin)?.cluster().settings_report().await.map_err(refused)?;
     Ok(Json(settings.into_iter().map(shown).collect()))
 }
 
 async fn set(State(admin): State<Arc<Admin>>, Json(request): Json<SettingRequest>) -> Answer<Setting> {
     let server = metaserver(&admin)?;
-    server.set_setting(&request.key, request.value.as_deref()).await.map_err(refused)?;
-    let settings = server.settings_report().await.map_err(refused)?;
+    server.cluster().set_setting(&request.key, request.value.as_deref()).await.map_err(refused)?;
+    let settings = server.cluster().settings_report().await.map_err(refused)?;
     let setting = settings.into_iter().find(|setting| setting.key == request.key);
     setting.map(|setting| Json(shown(setting))).ok_or_else(|| refused("the setting is gone"))
 }
 
 async fn exports(State(admin): State<Arc<Admin>>) -> Answer<Vec<Export>> {
-    let exports = metaserver(&admin)?.exports_report().await.map_err(refused)?;
+    let exports = metaserver(&admin)?.admission().exports_report().await.map_err(refused)?;
     let shown = |export: metaserver::ExportReport| Export {
         path: export.path,
         network: export.network.to_string(),
@@ -68,12 +68,12 @@ async fn change_exports(State(admin): State<Arc<Admin>>, Json(request): Json<Exp
     let networks: Result<Vec<Network>, _> = request.networks.iter().map(|network| network.parse()).collect();
     let networks = networks.map_err(refused)?;
     let server = metaserver(&admin)?;
-    let done = server.change_exports(change, &request.path, &networks, &request.rules).await;
+    let done = server.admission().change_exports(change, &request.path, &networks, &request.rules).await;
     Ok(Json(Done { done: done.map_err(refused)? }))
 }
 
 async fn service_addresses(State(admin): State<Arc<Admin>>) -> Answer<Vec<ServiceAddress>> {
-    let all = metaserver(&admin)?.service_addresses_report().await.map_err(refused)?;
+    let all = metaserver(&admin)?.cluster().service_addresses_report().await.map_err(refused)?;
     let shown =
         |(address, holder): (std::net::IpAddr, _)| ServiceAddress { address: address.to_string(), holder };
     Ok(Json(all.into_iter().map(shown).collect()))
@@ -90,7 +90,7 @@ async fn change_service_addresses(
     };
     let address =
         request.address.parse().map_err(|_| refused(format!("{:?} is no address", request.address)))?;
-    metaserver(&admin)?.change_service_address(address, is_added).await.map_err(refused)?;
+    metaserver(&admin)?.cluster().change_service_address(address, is_added).await.map_err(refused)?;
     let done = match is_added {
         true => format!("{address} is a service address; heorot service-address list shows its holder"),
         false => format!("{address} is no service address any more"),

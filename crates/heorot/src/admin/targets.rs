@@ -1,5 +1,4 @@
-//! The part of the admin interface that is about storage targets: `GET /targets`, `PUT /target`, `GET
-//! /files`.
+//! Routes of the admin interface for storage targets: `GET /targets`, `PUT /target`, `GET /files`.
 
 use std::sync::Arc;
 
@@ -14,13 +13,13 @@ use wire::data::TargetCondition;
 use crate::admin::api::{self, Files, NodeDone, TargetRequest};
 use crate::admin::http::{Admin, Refused, failed, metaserver, refused};
 
-/// These routes.
+/// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
     Router::new().route("/targets", get(targets)).route("/target", put(declare)).route("/files", get(files))
 }
 
 async fn targets(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<api::KnownTarget>>, Refused> {
-    let targets = metaserver(&admin)?.known_targets().map_err(failed)?;
+    let targets = metaserver(&admin)?.cluster().known_targets().map_err(failed)?;
     Ok(Json(targets.into_iter().map(shown).collect()))
 }
 
@@ -55,7 +54,7 @@ async fn declare(
         other => return Err(refused(format!("a target is lost or found, and not {other:?}"))),
     };
     let server = Arc::clone(metaserver(&admin)?);
-    let done = tokio::spawn(async move { server.declare_target(&request.name, state).await });
+    let done = tokio::spawn(async move { server.data().declare_target(&request.name, state).await });
     Ok(Json(NodeDone { done: done.await.map_err(failed)?.map_err(refused)? }))
 }
 
@@ -72,7 +71,7 @@ async fn files(
     let mark =
         query.after.map(|text| hex::decode(text).map_err(|_| refused("`after` is no mark"))).transpose()?;
     let server = Arc::clone(metaserver(&admin)?);
-    let page = tokio::task::spawn_blocking(move || server.files_on(&query.on, mark.as_deref()));
+    let page = tokio::task::spawn_blocking(move || server.cluster().files_on(&query.on, mark.as_deref()));
     let page = page.await.map_err(failed)?.map_err(refused)?;
     Ok(Json(Files {
         paths: page.paths.iter().map(|path| one_line(path)).collect(),
@@ -80,7 +79,7 @@ async fn files(
     }))
 }
 
-/// A path as one line of text: control characters, backslashes and bytes that are not UTF-8 as `\x0a`.
+/// Path as one line of text: control characters, backslashes and bytes that are not UTF-8 as `\x0a`.
 fn one_line(path: &[u8]) -> String {
     let mut out = String::new();
     for chunk in path.utf8_chunks() {

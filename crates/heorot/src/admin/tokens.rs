@@ -1,5 +1,4 @@
-//! The part of the admin interface that is about join tokens: `GET /tokens`, `PUT /tokens`, `DELETE
-//! /tokens?id=…`.
+//! Routes of the admin interface for join tokens: `GET /tokens`, `PUT /tokens`, `DELETE /tokens?id=…`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use serde::Deserialize;
 use crate::admin::api::{JoinToken, JoinTokenRequest, NewJoinToken, NodeDone};
 use crate::admin::http::{Admin, Refused, metaserver, refused};
 
-/// These routes.
+/// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
     Router::new().route("/tokens", get(list).put(make).delete(revoke))
 }
@@ -23,7 +22,7 @@ struct Which {
 }
 
 async fn list(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<JoinToken>>, Refused> {
-    let tokens = metaserver(&admin)?.join_tokens().await.map_err(refused)?;
+    let tokens = metaserver(&admin)?.cluster().join_tokens().await.map_err(refused)?;
     let shown = |token: namespace::JoinToken| JoinToken {
         id: format!("{:016x}", token.id),
         made: token.made.seconds,
@@ -41,8 +40,11 @@ async fn make(
     let secret = admin.group_secret().ok_or_else(|| {
         refused("machines join a metaserver that has a `consensus` address: begin with heorot init, or add one to its file")
     })?;
-    let (id, expires) =
-        metaserver.make_join_token(Duration::from_secs(request.valid_seconds)).await.map_err(refused)?;
+    let (id, expires) = metaserver
+        .cluster()
+        .make_join_token(Duration::from_secs(request.valid_seconds))
+        .await
+        .map_err(refused)?;
     let token = secret.token(id, expires).to_string();
     Ok(Json(NewJoinToken { id: format!("{id:016x}"), token, expires }))
 }
@@ -54,6 +56,6 @@ async fn revoke(
     let number = u64::from_str_radix(&id, 16).ok().filter(|_| id.len() == 16);
     let number =
         number.ok_or_else(|| refused(format!("{id:?} is no token's id; heorot token list shows them")))?;
-    metaserver(&admin)?.revoke_join_token(number).await.map_err(refused)?;
+    metaserver(&admin)?.cluster().revoke_join_token(number).await.map_err(refused)?;
     Ok(Json(NodeDone { done: format!("join token {id} lets no machine in any more") }))
 }

@@ -1,4 +1,4 @@
-//! Join client: asks a metaserver to let this machine into the cluster, or only whether it would (preflight
+//! Join client: joins this machine to a cluster through a metaserver, or only checks that it could (preflight
 //! check).
 
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use wire::rpc::Rejection;
 
 use crate::node::secret::Secret;
 
-/// Time limit of an answer; a metaserver that lives answers at once.
+/// Time limit of an answer; a live metaserver answers at once.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Facts of a machine that it sends before any proof.
+/// Facts about a machine, sent before any proof.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JoinRequest {
     pub protocol: u32,
@@ -26,37 +26,37 @@ pub(crate) struct JoinRequest {
 }
 
 impl JoinRequest {
-    /// This machine, now.
+    /// Request of this machine, now.
     pub(crate) fn now() -> Self {
         Self { protocol: join::PROTOCOL, clock_ms: clock_ms() }
     }
 }
 
-/// The time of day of this machine, in milliseconds since 1970.
+/// Clock of this machine, in milliseconds since 1970.
 pub(crate) fn clock_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Cause why a machine may not join. One line.
+/// Error of a join. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JoinError {
-    /// No answer, or not that of a metaserver.
+    /// No answer, or not from a metaserver.
     #[error("{0}")]
     NoAnswer(String),
-    /// Refused by the metaserver: an operator has to act first.
+    /// Refusal by the metaserver: an operator has to act first.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Answer to a machine that was let in.
+/// Results of a join.
 pub(crate) struct JoinAnswer {
     pub secret: [u8; 32],
     /// Addresses of the metaservers.
     pub metaservers: Vec<String>,
 }
 
-/// Connection to a metaserver that has answered HELLO and proved that it is of the token's cluster.
+/// Connection to a metaserver that has proven in HELLO that it is of the token's cluster.
 pub(crate) struct JoinClient {
     peer: Peer,
     key: [u8; 32],
@@ -96,13 +96,12 @@ pub(crate) async fn hello(
     }
 }
 
-/// Preflight check of this machine, which is of the cluster already: `Ok` also if the metaserver does not
-/// answer.
+/// Preflight check of a machine that is in the cluster already: `Ok` also if the metaserver does not answer.
 ///
 /// # Errors
-/// The metaserver's line, which says what an operator has to do.
+/// The metaserver's line, which tells the operator what to do.
 pub(crate) async fn preflight_check(metaserver: SocketAddr, secret: &Secret) -> Result<(), String> {
-    // A holder of the secret needs no token of the cluster's list.
+    // A holder of the secret can make its own token.
     match hello(metaserver, &secret.token(OWN_ID, u64::MAX), JoinRequest::now()).await {
         Err(JoinError::Refused(why)) => Err(why),
         Err(JoinError::NoAnswer(why)) => {
@@ -202,7 +201,8 @@ mod tests {
         let running = RunningMds::start(settings, opened, &secret).await.map_err(|e| e.to_string()).unwrap();
 
         let now = JoinRequest::now();
-        let (id, expires) = running.metaserver.make_join_token(Duration::from_secs(60)).await.unwrap();
+        let (id, expires) =
+            running.metaserver.cluster().make_join_token(Duration::from_secs(60)).await.unwrap();
         let token = secret.token(id, expires);
         let refused = async |token: &Token, request: JoinRequest| match hello(at(2052), token, request).await
         {
@@ -234,15 +234,16 @@ mod tests {
         let told = enter(&client, 1, "elm").await.unwrap();
         assert_eq!(told.secret, secret.bytes());
         assert_eq!(told.metaservers, [at(2049).to_string()]);
-        // Its answer was lost, and it asks again; another one has the token, too.
+        // The machine lost the answer and retries; another machine has the token, too.
         enter(&hello(at(2052), &token, now).await.unwrap(), 1, "elm").await.unwrap();
         let late = no(&hello(at(2052), &token, now).await.unwrap(), 2, "elm").await;
         assert!(late.starts_with("the join token has let \"elm\" in, and is good for one machine"), "{late}");
-        let (id, expires) = running.metaserver.make_join_token(Duration::from_secs(60)).await.unwrap();
-        running.metaserver.revoke_join_token(id).await.unwrap();
+        let (id, expires) =
+            running.metaserver.cluster().make_join_token(Duration::from_secs(60)).await.unwrap();
+        running.metaserver.cluster().revoke_join_token(id).await.unwrap();
         let revoked = hello(at(2052), &secret.token(id, expires), now).await.unwrap();
         assert!(no(&revoked, 3, "oak").await.starts_with("the join token was revoked, or has ended"));
-        // A member can make tokens by itself, but they let no machine in.
+        // A member can make tokens itself, but no machine can join with them.
         for id in [OWN_ID, 77] {
             let own = hello(at(2052), &secret.token(id, expires), now).await.unwrap();
             assert!(no(&own, 4, "oak").await.contains("join token") || id == OWN_ID);

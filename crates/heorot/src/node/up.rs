@@ -1,6 +1,6 @@
-//! A whole cluster on one machine: a metaserver and some data servers in one process, each on a port of its
-//! own, which talk to each other over TCP, just as separate ones do. Or several metaservers, and then each
-//! server is a process: `group`.
+//! `heorot up`: a whole cluster on one machine. A metaserver and some data servers run in one process, each
+//! on its own port, and use TCP between each other as separate ones do. With several metaservers, each server
+//! is a process: `group`.
 //!
 //! ```text
 //! DIR/secret  identity.toml  mds/  ds0/  ds1/  …
@@ -32,9 +32,9 @@ use command_line::signals::Signals;
 const KIND: &str = "heorot up";
 const DATA_SERVERS_DEFAULT: u16 = 4;
 const LISTEN: &str = "--listen";
-/// The rule of exports that --no-root-squash stands for.
+/// Rule of exports for --no-root-squash.
 const NO_ROOT_SQUASH: &str = "squash=none";
-/// Data servers on the same machine register at once, or something is wrong.
+/// Time limit of the registration of data servers on the same machine.
 const READY_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// `heorot up`.
@@ -88,13 +88,13 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
         outcome = serve => outcome,
     };
     drop(admin);
-    // The metaserver first: it would otherwise find the data servers dead while clients still ask it.
+    // The metaserver first: it must not find the data servers dead while clients still send requests.
     running_mds.stop().await;
     running.into_iter().for_each(RunningDs::stop);
     outcome
 }
 
-/// How many to run: as many as before, or more.
+/// Number of data servers to run: at least as many as before.
 fn data_servers(dir: &DataDir, asked: Option<u16>) -> Result<u16, Failure> {
     let path = dir.path();
     let Some(before) = dir.data_servers() else {
@@ -108,7 +108,7 @@ fn data_servers(dir: &DataDir, asked: Option<u16>) -> Result<u16, Failure> {
             path.display()
         )));
     }
-    // Not made anew in its place: it may be on a disk that is not mounted.
+    // Never make a missing target anew: its disk may not be mounted.
     match (0..before).find(|index| !path.join(format!("ds{index}/target.toml")).exists()) {
         Some(index) => Err(Failure::new(format!(
             "{}: the storage target is gone, and its data would be missing; bring it back (is its disk mounted?)",
@@ -118,7 +118,7 @@ fn data_servers(dir: &DataDir, asked: Option<u16>) -> Result<u16, Failure> {
     }
 }
 
-/// How many metaservers to run as processes; none: one, in this process.
+/// Number of metaservers to run as processes; none: one, in this process.
 fn metaservers(dir: &DataDir, asked: Option<u16>) -> Result<Option<u16>, Failure> {
     match (dir.metaservers(), asked) {
         (Some(before), asked) if asked.unwrap_or(before) < before => Err(Failure::new(format!(
@@ -153,8 +153,9 @@ async fn start_mds(
     founding_marker::check(&secret_file, secret, &mds, false)?;
     let running = RunningMds::start(settings, mds, secret).await?;
     if no_root_squash {
-        // Also where the cluster began without.
-        let set = running.metaserver.change_exports(ExportChange::Set, "/", &[], NO_ROOT_SQUASH).await;
+        // Also for a cluster that began without the option.
+        let set =
+            running.metaserver.admission().change_exports(ExportChange::Set, "/", &[], NO_ROOT_SQUASH).await;
         set.map_err(|why| Failure::new(format!("--no-root-squash: {why}")))?;
     }
     Ok(running)
@@ -176,8 +177,8 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
     RunningDs::start(settings, secret).await
 }
 
-/// Returns when all data servers have registered. Their metaserver is of the same directory: if it was
-/// restored there, that was for good, and they obey it.
+/// Waits until all data servers have registered. They adopt their metaserver's incarnation: it is of the same
+/// directory, so a restore there was final.
 async fn all_registered(mds: &RunningMds, servers: &[RunningDs]) -> Result<(), Failure> {
     let registered = async {
         loop {
@@ -186,7 +187,7 @@ async fn all_registered(mds: &RunningMds, servers: &[RunningDs]) -> Result<(), F
                 tokio::task::spawn_blocking(move || ds.adopt()).await??;
             }
             let status = mds.metaserver.status().await?;
-            // Each has one target.
+            // Each data server has one target.
             let targets = status.data_servers.iter().flat_map(|server| &server.targets);
             if targets.filter(|target| target.state == "ok").count() >= servers.len() {
                 return Ok::<_, Failure>(());
@@ -199,7 +200,7 @@ async fn all_registered(mds: &RunningMds, servers: &[RunningDs]) -> Result<(), F
         .unwrap_or_else(|_| Err(Failure::new("not all data servers registered; the log says which, and why")))
 }
 
-/// Prints the mount commands, and `ready`.
+/// Prints the mount commands and `ready`.
 fn announce(address: SocketAddr, note: &str) {
     mount_commands(address).iter().for_each(|command| println!("{command}"));
     print!("{note}");
@@ -207,7 +208,7 @@ fn announce(address: SocketAddr, note: &str) {
     tracing::info!(%address, "ready");
 }
 
-/// Note that clients' root is squashed: a line, or nothing where it is not.
+/// Note that root is squashed; empty if it is not.
 fn squash_note(args: &UpArgs) -> String {
     if args.no_root_squash || args.listen.0.ip().is_loopback() {
         return String::new();
@@ -215,7 +216,7 @@ fn squash_note(args: &UpArgs) -> String {
     "Clients' root is squashed, unless heorot export set / --squash none was run; heorot export list shows the rules.\n".into()
 }
 
-/// Commands by which a client mounts `address`.
+/// Commands that mount `address` on a client.
 pub(crate) fn mount_commands(address: SocketAddr) -> [String; 2] {
     let (port, host) = (
         address.port(),

@@ -1,32 +1,32 @@
-//! The metaservers that a data server knows: those of its configuration, and those that the cluster map
-//! names.
+//! Metaservers that a data server knows: those of its configuration, and those of the cluster map.
 //!
-//! The latter are written down, a line for each, so that a data server finds its cluster at its next start
-//! when none of its configuration's is there any more. The map's version is not: versions count within one
-//! incarnation of the metaservers, and a map that was restored is followed whatever its version.
+//! The addresses of the map are stored, one a line, so that a data server finds its cluster at its next start
+//! even if all configured addresses are obsolete. The map's version is not stored: versions count within one
+//! incarnation of the group, and a restored map is followed whatever its version.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use nfs::{CallFailure, Peer, PeerKey};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use wire::cluster::{Procedure, cluster_status};
 
 use host::SystemEntropy;
 
-/// Upper limit of the metaservers of one cluster that a data server remembers.
+/// Maximal number of metaservers of one cluster that a data server remembers.
 const METASERVERS_MAX: usize = 1024;
 
-/// A metaserver asks its leader, and gives up on it before this.
+/// Time limit of a STATUS call; the metaserver's own call to its leader ends before.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// All of them, by address.
+/// Known metaservers, by address.
 pub(crate) struct KnownMetaservers {
     key: PeerKey,
     configured: Vec<SocketAddr>,
@@ -34,7 +34,7 @@ pub(crate) struct KnownMetaservers {
     file: PathBuf,
     /// Content of the file.
     written: Mutex<Vec<SocketAddr>>,
-    /// Told when there are others.
+    /// Notified when the addresses change.
     pub changed: Notify,
 }
 
@@ -46,7 +46,7 @@ struct Known {
 }
 
 impl KnownMetaservers {
-    /// Those of the configuration, and those that were written down in `file`.
+    /// Metaservers of the configuration, and those stored in `file`.
     pub(crate) fn new(configured: Vec<SocketAddr>, key: PeerKey, file: PathBuf) -> Self {
         let remembered = read(&file).unwrap_or_else(|why| {
             tracing::warn!("{}: {why}; only the metaservers of the configuration are tried", file.display());
@@ -58,19 +58,18 @@ impl KnownMetaservers {
         this
     }
 
-    /// The connections to them.
+    /// Connections to the metaservers.
     pub(crate) fn peers(&self) -> BTreeMap<SocketAddr, Arc<Peer>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).peers.clone()
+        self.known.read().peers.clone()
     }
 
-    /// The version of this incarnation's map that they are from; 0: they are not.
+    /// Version of this incarnation's map that the addresses are from; 0: from none.
     pub(crate) fn map_version(&self, incarnation: u64) -> u64 {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         if known.incarnation == incarnation { known.map_version } else { 0 }
     }
 
-    /// A metaserver of this incarnation, which is obeyed, says that these are all, as of that version of the
-    /// map.
+    /// Replaces the addresses by those of a newer map of the incarnation that this data server obeys.
     pub(crate) fn learn(&self, incarnation: u64, version: u64, addresses: &[Bytes]) {
         if addresses.is_empty()
             || addresses.len() > METASERVERS_MAX
@@ -80,7 +79,7 @@ impl KnownMetaservers {
         }
         let parse = |bytes: &Bytes| {
             let address: SocketAddr = std::str::from_utf8(bytes).ok()?.parse().ok()?;
-            // One that listens everywhere and says no more cannot be found by that.
+            // A metaserver that listens on the unspecified address cannot be found by it.
             (!address.ip().is_unspecified()).then_some(address)
         };
         let addresses: Vec<SocketAddr> = addresses.iter().filter_map(parse).collect();
@@ -88,8 +87,8 @@ impl KnownMetaservers {
         self.changed.notify_one();
     }
 
-    /// The status of the cluster, from the first metaserver that answers; all are asked side by side. None:
-    /// none does.
+    /// Status of the cluster from all metaservers in parallel: the first answer that has a leader, or else
+    /// any. None: no metaserver answers.
     pub(crate) async fn cluster_status(&self) -> Option<serde_json::Value> {
         let mut asked = JoinSet::new();
         for peer in self.peers().into_values() {
@@ -111,12 +110,12 @@ impl KnownMetaservers {
         leaderless
     }
 
-    /// Writes down those that are known now, unless they are. Waits for the disk.
+    /// Stores the addresses, if they changed. Blocks on the disk.
     pub(crate) fn write_down(&self) {
         let now: Vec<SocketAddr> = self.peers().into_keys().collect();
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = self.known.read().unwrap_or_else(PoisonError::into_inner).map_version > 0;
-        // Else it is equal to the file and the configuration: no news.
+        let mut written = self.written.lock();
+        let told = self.known.read().map_version > 0;
+        // Otherwise the addresses equal the file and the configuration.
         if !told || *written == now {
             return;
         }
@@ -130,7 +129,7 @@ impl KnownMetaservers {
     }
 
     fn replace(&self, (incarnation, map_version): (u64, u64), addresses: &[SocketAddr]) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let peer = |address: SocketAddr| {
             let program = (wire::cluster::PROGRAM, wire::cluster::VERSION);
             Arc::new(Peer::new(address, program, self.key.clone(), Arc::new(SystemEntropy)))
@@ -150,7 +149,7 @@ fn read(file: &Path) -> Result<Vec<SocketAddr>, String> {
     addresses.map(|line| line.parse().map_err(|_| format!("{line:?} is no address"))).collect()
 }
 
-/// There is never half a file of this name.
+/// Writes the file atomically.
 fn write(file: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
     let lines: String = addresses.iter().map(|address| format!("{address}\n")).collect();
     host::replace(&host::SystemFiles, file, lines.as_bytes())
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(known.map_version(1), 4);
         known.learn(1, 5, &bytes(&["10.0.0.3:2049"]));
         assert_eq!(all(&known), "10.0.0.1:2049 10.0.0.3:2049");
-        // Of a group that was restored, and has come less far.
+        // A restored group, whose map has a lower version.
         assert_eq!(known.map_version(2), 0);
         known.learn(2, 1, &bytes(&["10.0.0.4:2049"]));
         assert_eq!(all(&known), "10.0.0.1:2049 10.0.0.4:2049");

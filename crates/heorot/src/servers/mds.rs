@@ -31,41 +31,41 @@ use crate::servers::{rebuild, reload};
 use command_line::signals::{Hangups, Signals};
 use command_line::{Failure, logging};
 
-/// The kind of a metaserver's data directory.
+/// Kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";
-/// The first member of every group. The others' numbers are random, of 63 bits: TOML has no more.
+/// Id of the first member of every group. Other ids are random, of 63 bits, the range of TOML.
 const FOUNDER: u64 = 1;
-/// For a new member to get all that the others have.
+/// Time limit of a join, in which a new member receives all metadata.
 const JOIN_TIME_MAX: Duration = Duration::from_secs(600);
-/// Then whoever is elected leads.
+/// Time limit of a leadership transfer; after it there is an election.
 const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(2);
-/// In the data directory: see [`ServiceAddresses`].
+/// File in the data directory: see [`ServiceAddresses`].
 const CLIENTS_FILE: &str = "service-clients";
-/// There is one volume so far.
+/// Id of the only volume.
 const VOLUME: u32 = 1;
-/// Bytes that a first start writes: a log segment of 32 MiB, and the store.
+/// Bytes written by a first start: a log segment of 32 MiB, and the store.
 const FIRST_START_BYTES: u64 = 40 << 20;
-/// The last connection must end in this time after it was closed; the log needs no clean end.
+/// Time limit for the last connection to end after its close; the log needs no clean end.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Configuration of a metaserver of this process.
+/// Configuration of a metaserver in this process.
 pub(crate) struct MdsSettings {
     pub listen: SocketAddr,
-    /// The option or key of the listen address, for error messages.
+    /// Option or key of the listen address, for error messages.
     pub listen_setting: &'static str,
-    /// First exports and settings, if this metaserver begins the cluster.
+    /// First exports and settings, if this metaserver founds the cluster.
     pub begin: Begin,
     pub reserve_bytes: u64,
     pub metadata_memory_bytes: u64,
-    /// None: it is the only one.
+    /// Group of metaservers; none: this is the only one.
     pub group: Option<GroupConfig>,
 }
 
-/// A metaserver that runs.
+/// Running metaserver.
 pub(crate) struct RunningMds {
     pub metaserver: Arc<Metaserver>,
     server: Server,
-    /// For the other metaservers.
+    /// Server for the other metaservers.
     consensus: Option<Server>,
     replica: Replica,
     secret: Secret,
@@ -73,7 +73,7 @@ pub(crate) struct RunningMds {
 }
 
 impl RunningMds {
-    /// Opens its name space in `dir`, which is made if it is new, and listens.
+    /// Opens the name space in `dir`, which is made if necessary, and listens.
     pub(crate) async fn start(
         settings: MdsSettings,
         mut dir: DataDir,
@@ -91,7 +91,7 @@ impl RunningMds {
         let stamp = Stamp { time, random: entropy.u64() };
         let group = settings.group;
         let join = group.as_ref().and_then(|group| group.join);
-        // Never used again, so that a metaserver that lost its log is not taken for the one that had it.
+        // A new random id: a metaserver that lost its log must not have the id of the member that had it.
         let id = dir
             .member()
             .unwrap_or_else(|| if join.is_some() { (entropy.u64() >> 1).max(FOUNDER + 1) } else { FOUNDER });
@@ -114,7 +114,7 @@ impl RunningMds {
         let another_id = (entropy.u64() >> 1).max(FOUNDER + 1);
         let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
         let (observer, follower) = metaserver::upcalls();
-        // A replay after a crash takes a while and would keep a thread of the runtime.
+        // A task of its own: the replay after a crash would block the runtime's thread.
         let opened = tokio::task::spawn_blocking(move || {
             let open = |config: &ReplicaConfig| {
                 let (members, observer) = (Arc::clone(&members), Arc::clone(&observer));
@@ -153,10 +153,10 @@ impl RunningMds {
         let belongs = match votes {
             Some(true) => true,
             None if has_served && !status.changing => return Err(removed(dir.path())),
-            // If it was removed it finds out by asking.
+            // If it was removed, the replica finds out from the others.
             _ if has_served => true,
-            // It was interrupted on its way to its vote; or that it was added is known to its log alone, and
-            // may come to nothing.
+            // Its join was interrupted; or only its own log has the membership change that added it, which
+            // may not commit.
             Some(false) => role == MemberRole::Learner && !status.changing,
             None => false,
         };
@@ -177,7 +177,7 @@ impl RunningMds {
             rebuild::done(dir.path())?;
         }
         if group.is_some() {
-            // It may have moved since it was taken in, or have been alone.
+            // Its address or name may have changed, or it may have been alone until now.
             let introduced = replica.announce(member, role).await;
             introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
             look_at_others(&replica, secret);
@@ -186,8 +186,9 @@ impl RunningMds {
         let (key, peer_key) = (secret.handle_key(), secret.peer_key());
         let metaserver = Metaserver::new(config, replica.clone(), key, peer_key, clock, entropy)?;
         metaserver.follow_others(follower);
-        // Of a metaserver that leads already; else it does when it leads.
-        metaserver.begin().await.map_err(|status| {
+        // A leader enters the first exports and settings now; another metaserver does so when it becomes
+        // leader.
+        metaserver.cluster().begin().await.map_err(|status| {
             Failure::new(format!(
                 "first exports and settings are not in the cluster map: {status:?}; start it again"
             ))
@@ -202,27 +203,27 @@ impl RunningMds {
             open: Box::new(open_interfaces),
             clients_file: dir.path().join(CLIENTS_FILE),
         };
-        metaserver.hold_addresses(service, &server);
+        metaserver.cluster().hold_addresses(service, &server);
         let secret = secret.clone();
         Ok(Self { metaserver, server, consensus, replica, secret, _dir: dir })
     }
 
-    /// The cluster's secret, where machines can join it.
+    /// Cluster secret, of a metaserver that machines can join.
     pub(crate) fn group_secret(&self) -> Option<Secret> {
         self.consensus.is_some().then(|| self.secret.clone())
     }
 
-    /// Puts the metrics of its log and its consensus into `registry`.
+    /// Registers the metrics of log and consensus in `registry`.
     pub(crate) fn register_metrics(&self, registry: &mut Registry) {
         self.replica.metrics().register(registry);
     }
 
-    /// Where it listens.
+    /// Listen address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Returns when it can no longer serve, with the reason.
+    /// Waits until the metaserver can no longer serve; returns the reason.
     pub(crate) async fn failed(&self) -> Failure {
         let why = self.replica.failed().await;
         if self.replica.is_removed() {
@@ -233,21 +234,20 @@ impl RunningMds {
         ))
     }
 
-    /// Stops serving once this metaserver's state is in doubt, and goes on voting; never returns.
+    /// Stops serving clients once this metaserver's state is in doubt, and continues to vote; never returns.
     pub(crate) async fn leaves_clients_in_doubt(&self) {
         self.replica.wait_out_of_service().await;
-        self.metaserver.release_addresses().await;
+        self.metaserver.cluster().release_addresses().await;
         self.server.stop();
         std::future::pending().await
     }
 
-    /// Ends it, with all that was acknowledged in the store.
+    /// Stops the metaserver, with everything that was acknowledged in the store.
     pub(crate) async fn stop(self) {
         let Self { metaserver, server, consensus, replica, secret: _, _dir } = self;
-        // Others have its addresses before anybody could be refused; somebody else leads before this one is
-        // gone, so that nobody waits for an election; and nobody counts on a read lease of one that is
-        // gone.
-        metaserver.release_addresses().await;
+        // Release the addresses before any client is refused; transfer leadership first, so that there is no
+        // election; and retire the read lease, so that no member waits for it.
+        metaserver.cluster().release_addresses().await;
         replica.transfer_leadership(HAND_OVER_TIME_MAX).await;
         metaserver.stop();
         server.stop();
@@ -261,7 +261,7 @@ impl RunningMds {
     }
 }
 
-/// People took it out.
+/// Failure of a metaserver that an operator removed.
 fn removed(dir: &Path) -> Failure {
     Failure::taken_out(format!(
         "this metaserver was removed from its group (heorot node remove); to have it join again, as a new one, start it with \
@@ -270,9 +270,9 @@ fn removed(dir: &Path) -> Failure {
     ))
 }
 
-/// This metaserver's entry in the cluster map.
+/// Entry of this metaserver in the cluster map.
 fn this_server(group: &Option<GroupConfig>, listen: SocketAddr) -> ThisServer {
-    // Everywhere is also where the other metaservers find it.
+    // With the unspecified listen address, the consensus address is a reachable one.
     let address = match group {
         Some(group) if listen.ip().is_unspecified() => SocketAddr::new(group.consensus.ip(), listen.port()),
         _ => listen,
@@ -284,7 +284,7 @@ fn this_server(group: &Option<GroupConfig>, listen: SocketAddr) -> ThisServer {
     }
 }
 
-/// This machine's interfaces, once there are service addresses to hold.
+/// Opens this machine's interfaces, for service addresses.
 fn open_interfaces() -> host::interface::Result<Arc<dyn Interfaces>> {
     let mut interfaces = SystemInterfaces::open()?;
     if let Err(why) = interfaces.go_with_process() {
@@ -326,8 +326,8 @@ fn open_replica(
     })
 }
 
-/// A member whose clock or version has changed is not turned away: the group may need its vote. But it is
-/// said.
+/// Warns about a member whose clock or version does not match. It is not refused: the group may need its
+/// vote.
 fn look_at_others(replica: &Replica, secret: &Secret) {
     for other in replica.other_members() {
         let (Ok(address), secret) = (other.address.parse(), secret.clone()) else { continue };
@@ -339,7 +339,7 @@ fn look_at_others(replica: &Replica, secret: &Secret) {
     }
 }
 
-/// For machines that want to join.
+/// Server side of joins.
 fn join_server(secret: &Secret) -> JoinServer {
     JoinServer {
         cluster: secret.cluster(),
@@ -349,14 +349,13 @@ fn join_server(secret: &Secret) -> JoinServer {
     }
 }
 
-/// Address that others reach `listen` at: instead of the unspecified address, the one that the other
-/// metaservers use.
+/// Address at which others reach `listen`: the consensus address in place of the unspecified address.
 fn serves(listen: SocketAddr, consensus: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::new(consensus.ip(), listen.port()) } else { listen }
 }
 
-/// Whether this metaserver has served, as far as it has applied: it is in the map then, and never has to join
-/// again. One that was interrupted before is not.
+/// Whether this metaserver is in the map of its applied state, so that it never has to join again. An
+/// interrupted join is not in the map.
 fn has_served(replica: &Replica, id: u64) -> Result<bool, Failure> {
     let view = replica.view().map_err(|e| Failure::new(e.to_string()))?;
     let map = namespace::read::cluster_map(&*view).map_err(|e| Failure::new(e.to_string()))?;
@@ -412,14 +411,14 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     tokio::pin!(stop);
     let running = tokio::select! {
         running = RunningMds::start(settings, dir, &secret) => running?,
-        // Before the others are there to agree with, it waits for them.
+        // It waits for the other members until there is a quorum.
         () = &mut stop => return Ok(()),
     };
     let (dir, config_of_admin) = (config.data_dir.clone(), config.admin.clone());
     let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
     let admin = AdminServer::start(place, Admin::new(Some(&running), &[])).await?;
     founding_marker::note(&config.secret_file, &secret);
-    // A file that was read once is removed, so that it is not taken for the settings that hold.
+    // Remove the file after its use, so that operators do not take it for the current settings.
     match std::fs::remove_file(&begin_file) {
         Ok(()) => {
             tracing::info!(file = %begin_file.display(), "put the first exports and settings into the cluster map")

@@ -1,7 +1,7 @@
-//! SIGHUP: a server reads its configuration file again, and goes on serving everybody.
+//! SIGHUP: a server reads its configuration file again and continues to serve.
 //!
-//! Keys that can change while clients are served change at once; the others are named in the log, and hold
-//! from the next start. A file that is not right changes nothing.
+//! Keys that can change at run time apply at once; the log names the others, which apply at the next start.
+//! An invalid file changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::servers::idmap::{IdmapFiles, LOOK_EVERY};
 use command_line::logging;
 use command_line::signals::Hangups;
 
-/// Has a metaserver follow its file, and those with the names of owners, as the cluster's settings want it.
+/// Reloads a metaserver's file at SIGHUP, and the id mapping when its files or settings change.
 pub(crate) async fn metaserver(
     mut hangups: Hangups,
     file: &Path,
@@ -24,7 +24,7 @@ pub(crate) async fn metaserver(
 ) {
     let mut owner_files = IdmapFiles::default();
     loop {
-        if let Some(names) = owner_files.changed(&server.settings()) {
+        if let Some(names) = owner_files.changed(&server.cluster().settings()) {
             server.set_idmap(names);
         }
         let looked = tokio::time::timeout(LOOK_EVERY, hangups.next()).await;
@@ -46,7 +46,7 @@ pub(crate) async fn metaserver(
     }
 }
 
-/// Has a data server follow its file.
+/// Reloads a data server's file at SIGHUP.
 pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsConfig) {
     loop {
         hangups.next().await;

@@ -1,14 +1,14 @@
-//! Where the servers of this test program have their admin sockets: noted when they are started, by their
-//! address.
+//! Admin sockets of the servers of this test program by their address, recorded at their start.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 static DIRS: Mutex<BTreeMap<Ipv4Addr, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// Notes what `heorot ARGS` starts: `up`, `run`, `mds` or `ds`.
+/// Records the server that `heorot ARGS` starts: `up`, `run`, `mds` or `ds`.
 pub fn note(args: &[&str]) {
     let after =
         |word: &str| args.iter().position(|arg| *arg == word).and_then(|at| args.get(at + 1)).copied();
@@ -25,8 +25,8 @@ pub fn note(args: &[&str]) {
         _ => None,
     };
     if let Some((ip, dir)) = noted {
-        let mut dirs = DIRS.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of a metaserver and a data server with one address it is the metaserver that is asked.
+        let mut dirs = DIRS.lock();
+        // The metaserver has precedence over a data server with the same address.
         match args.first() {
             Some(&"ds") => dirs.entry(ip).or_insert(dir),
             _ => dirs.entry(ip).insert_entry(dir).into_mut(),
@@ -34,13 +34,13 @@ pub fn note(args: &[&str]) {
     }
 }
 
-/// What `--admin` is told of the server at `ip`; a directory that is not there, if none was started.
+/// Value of `--admin` for the server at `ip`; a missing directory if none was started.
 pub fn of(ip: Ipv4Addr) -> String {
-    let dirs = DIRS.lock().unwrap_or_else(PoisonError::into_inner);
+    let dirs = DIRS.lock();
     dirs.get(&ip).map_or_else(|| format!("/no-server-at/{ip}"), |dir| dir.display().to_string())
 }
 
-/// The address and the directory that a configuration file names.
+/// Address and directory in a configuration file.
 fn configured(file: &Path) -> Option<(Ipv4Addr, PathBuf)> {
     let text = std::fs::read_to_string(file).ok()?;
     let value = |key: &str| {

@@ -1,20 +1,22 @@
-//! Machines on one network, in memory: their addresses go by a test's clock, and the test sees all of them at
-//! once. That is what an oracle needs: two holders of one address at one time.
+//! Simulated machines on one network, in memory. Lifetimes of addresses follow a test's clock, and the test
+//! sees all machines at once, so that an oracle can find two holders of one address.
 //!
-//! It is as bad as Linux may be: an address stays [`EXPIRY_LATE_MAX`] longer than it should.
+//! The simulation is as late as Linux may be: an address stays [`EXPIRY_LATE_MAX`] longer than its lifetime.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{EXPIRY_LATE_MAX, Error, Holding, Interfaces, Mac, Result, check_unicast, whole_seconds};
 use crate::Clock;
 
-/// The one interface that each machine has.
+/// Name of each machine's only interface.
 const INTERFACE: &str = "eth0";
 
-/// One network. All addresses are in it.
+/// Network that contains all addresses.
 pub struct FakeNetwork {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -23,7 +25,7 @@ pub struct FakeNetwork {
 #[derive(Debug, Default)]
 struct State {
     machines: Vec<Machine>,
-    /// Whose MAC address the neighbours have for an address.
+    /// Machine in the neighbours' caches, by address.
     cached: BTreeMap<IpAddr, usize>,
 }
 
@@ -33,21 +35,21 @@ struct Machine {
     is_cut_off: bool,
     is_forbidden: bool,
     permanent: Vec<IpAddr>,
-    /// Until when the kernel keeps each, by the clock.
+    /// End of each address's lifetime, by the clock.
     held: BTreeMap<IpAddr, Duration>,
     answers: BTreeMap<IpAddr, Mac>,
-    /// From and to.
+    /// Tickles sent: from, to.
     tickles: Vec<(SocketAddr, SocketAddr)>,
 }
 
 impl FakeNetwork {
-    /// Without machines.
+    /// Network without machines.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { clock, state: Mutex::default() })
     }
 
-    /// A new machine. A server on it may die and start again: the addresses that it held are still here.
+    /// Adds a machine. If a server on it restarts, the addresses that it held are still there.
     #[must_use]
     pub fn join(self: &Arc<Self>, name: &str) -> FakeInterfaces {
         let mut state = self.state();
@@ -55,7 +57,7 @@ impl FakeNetwork {
         FakeInterfaces { network: Arc::clone(self), machine: state.machines.len() - 1 }
     }
 
-    /// The machines that have `address` now, cut off or not. There must never be more than one.
+    /// Machines that have `address` now, cut off or not. More than one is a violation.
     #[must_use]
     pub fn holders(&self, address: IpAddr) -> Vec<String> {
         let state = self.state();
@@ -67,8 +69,8 @@ impl FakeNetwork {
             .collect()
     }
 
-    /// The machine that a client's frames reach: it announced the address last, has it still, and is on the
-    /// network.
+    /// Machine that receives the frames of clients: it announced the address last, still has it, and is
+    /// connected.
     #[must_use]
     pub fn reached(&self, address: IpAddr) -> Option<String> {
         let state = self.state();
@@ -77,7 +79,7 @@ impl FakeNetwork {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().expect("network");
+        let mut state = self.state.lock();
         let now = self.clock.monotonic();
         for machine in &mut state.machines {
             machine.held.retain(|_, until| *until > now);
@@ -92,30 +94,30 @@ impl Machine {
     }
 }
 
-/// One machine of a [`FakeNetwork`].
+/// Interfaces of one machine of a [`FakeNetwork`].
 pub struct FakeInterfaces {
     network: Arc<FakeNetwork>,
     machine: usize,
 }
 
 impl FakeInterfaces {
-    /// Pulls the machine's cable, or plugs it in.
+    /// Disconnects the machine from the network, or connects it.
     pub fn set_cut_off(&self, is_cut_off: bool) {
         self.network.state().machines[self.machine].is_cut_off = is_cut_off;
     }
 
-    /// Takes away the right to change addresses, or gives it.
+    /// Removes the permission to change addresses, or restores it.
     pub fn set_forbidden(&self, is_forbidden: bool) {
         self.network.state().machines[self.machine].is_forbidden = is_forbidden;
     }
 
-    /// Whom this machine has told, as whom, that a connection is gone.
+    /// Tickles that this machine sent: (from, to).
     #[must_use]
     pub fn tickles(&self) -> Vec<(SocketAddr, SocketAddr)> {
         self.network.state().machines[self.machine].tickles.clone()
     }
 
-    /// An address of the administrator's.
+    /// Adds an address of the administrator.
     pub fn add_permanent(&self, address: IpAddr) {
         self.network.state().machines[self.machine].permanent.push(address);
     }

@@ -1,8 +1,7 @@
-//! The machine's own interfaces, through rtnetlink and a packet socket.
+//! Interfaces of the machine, through rtnetlink and a packet socket.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
@@ -15,6 +14,7 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{LinkAddr, MsgFlags, SockaddrStorage};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use rustix::net::netdevice::{index_to_name, name_to_index};
 
@@ -24,39 +24,39 @@ use super::netlink::Netlink;
 use super::segment::ack;
 use super::{Error, Holding, Interfaces, Mac, Result, check_unicast, whole_seconds};
 
-/// `H`, in IFA_PROTO: the program that added an address. Older kernels than 5.18 ignore it.
+/// IFA_PROTO of Heorot's addresses: `H`. Kernels before 5.18 ignore it.
 const PROTOCOL: AddressProtocol = AddressProtocol::Other(0x48);
 
-/// The end of IFA_LABEL, which only IPv4 has.
+/// Suffix of IFA_LABEL, which only IPv4 has.
 const LABEL_END: &str = ":hrt";
 
-/// Without the zero at its end (IFNAMSIZ).
+/// Maximal length of a label, without the zero at its end (IFNAMSIZ).
 const LABEL_BYTES_MAX: usize = 15;
 
 /// ARPHRD_ETHER.
 const ETHERNET: u16 = 1;
 
-/// The interfaces of the network namespace in which it was opened; it must also be used there.
+/// Interfaces of one network namespace: the one in which it was opened and must be used.
 #[derive(Debug)]
 pub struct SystemInterfaces {
     netlink: Mutex<Netlink>,
-    /// Of no protocol: it sends frames and never receives one.
+    /// Packet socket without a protocol: sends frames and receives none.
     packets: OwnedFd,
-    /// For addresses of IPv4.
+    /// Device for IPv4 addresses.
     device: Option<Device>,
 }
 
 impl SystemInterfaces {
-    /// Finds out whether addresses can be changed at all, and changes nothing.
+    /// Opens the interfaces and checks the permission to change addresses, without a change.
     ///
     /// # Errors
-    /// [`Error::NotAllowed`], or if the kernel has no rtnetlink or packet sockets.
+    /// [`Error::NotAllowed`], or an error if the kernel has no rtnetlink or packet sockets.
     pub fn open() -> Result<Self> {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
         let mut netlink = Netlink::open().map_err(Error::refused("open an rtnetlink socket"))?;
         let packets = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
             .map_err(|e| Error::refused("open a packet socket")(e.into()))?;
-        // The kernel asks for CAP_NET_ADMIN before it finds that there is no interface 0.
+        // The kernel checks CAP_NET_ADMIN before it finds that interface 0 does not exist.
         let nothing = RouteNetlinkMessage::DelAddress(message(IpAddr::from([0, 0, 0, 0]), 0));
         match netlink.request(nothing, 0) {
             Err(e) if e.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Err(Error::NotAllowed),
@@ -64,17 +64,17 @@ impl SystemInterfaces {
         }
     }
 
-    /// From now on addresses of IPv4 go with this process, or with this value if that is dropped before; not
-    /// only when their time is over. Call it once all listeners are there.
+    /// Makes IPv4 addresses end with this process, or with the drop of this value, not only with their
+    /// lifetime. Call it after all listeners are open.
     ///
     /// # Errors
-    /// If the machine has no TUN devices, or this process may not make one.
+    /// When the machine has no TUN devices, or this process may not make one.
     pub fn go_with_process(&mut self) -> Result<()> {
         self.device = Some(Device::open().map_err(Error::refused("make a TUN device"))?);
         Ok(())
     }
 
-    /// Where to put an address that its neighbours ask for on `interface`.
+    /// Interface or device for an address whose neighbours are on `interface`.
     fn place(&self, address: IpAddr, interface: &str) -> String {
         match &self.device {
             Some(device) if address.is_ipv4() && answers_for_others(interface) => device.name.clone(),
@@ -83,7 +83,7 @@ impl SystemInterfaces {
     }
 
     fn netlink(&self) -> MutexGuard<'_, Netlink> {
-        self.netlink.lock().expect("netlink")
+        self.netlink.lock()
     }
 
     fn index(&self, interface: &str) -> Result<u32> {
@@ -91,7 +91,7 @@ impl SystemInterfaces {
             .map_err(|_| Error::NoInterface(interface.to_owned()))
     }
 
-    /// A name that is gone since the kernel told the index is still worth a line.
+    /// The interface may be gone; then its index is its name in a message.
     fn name(&self, index: u32) -> String {
         index_to_name(self.netlink().socket(), index).unwrap_or_else(|_| format!("interface {index}"))
     }
@@ -120,7 +120,7 @@ impl SystemInterfaces {
         }
     }
 
-    /// Entry of the kernel's neighbour table (Linux 5.0 and later tell about one neighbour).
+    /// Entry of the kernel's neighbour table (queries for one neighbour need Linux 5.0).
     fn neighbour(&self, address: IpAddr, index: u32) -> Result<Option<(NeighbourState, Option<Mac>)>> {
         let question = RouteNetlinkMessage::GetNeighbour(neighbour(address, index));
         let answers = match self.netlink().request(question, 0) {
@@ -140,9 +140,9 @@ impl SystemInterfaces {
     }
 
     fn send(&self, frame: &[u8], interface: &str, link: &LinkAddr) -> Result<()> {
-        // The kernel reads of `link` only the index: all else is in the frame.
+        // The kernel uses only the index of `link`: the frame has the rest.
         nix::sys::socket::sendto(self.packets.as_raw_fd(), frame, link, MsgFlags::MSG_DONTWAIT)
-            // Not for want of a capability, which only opening the socket needs: EPERM here is a firewall's.
+            // EPERM here is from a firewall: only opening the socket needs a capability.
             .map_err(|e| Error::Refused { doing: format!("send a frame on {interface}"), error: e.into() })?;
         Ok(())
     }
@@ -184,7 +184,8 @@ impl Interfaces for SystemInterfaces {
         if let Some(theirs) = present.iter().find(|present| !present.ours) {
             return Err(Error::Administrators { address, interface: self.name(theirs.index) });
         }
-        // Only an address of ours is replaced, even if the administrator adds it just now.
+        // Replace only a service address; NLM_F_EXCL protects one that the administrator adds at the same
+        // time.
         let renews = present.iter().any(|present| present.index == index);
         let flags = NLM_F_CREATE | if renews { NLM_F_REPLACE } else { NLM_F_EXCL };
         self.netlink()
@@ -223,7 +224,7 @@ impl Interfaces for SystemInterfaces {
             AddressFamily, SendFlags, SocketFlags, SocketType, bind, ipproto, sendto, socket_with,
         };
         let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        // The kernel makes the header of IP, and finds the way. Ports are in the segment.
+        // The kernel makes the IP header and finds the route. The segment has the ports.
         let send = || {
             let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
             bind(&socket, &SocketAddr::new(from.ip(), 0))?;
@@ -247,9 +248,9 @@ impl Interfaces for SystemInterfaces {
         }
         let doing = || format!("ask for {address} on {interface}");
         match self.neighbour(address, index)? {
-            // The administrator's: it stays, and answers.
+            // A permanent entry of the administrator: it stays, and answers.
             Some((NeighbourState::Permanent, _)) => return Ok(()),
-            // The known neighbour may be a dead machine. A new entry is also asked for at once.
+            // The entry may be of a dead machine: remove it. The kernel solicits for a new entry at once.
             Some(_) => {
                 let forget = RouteNetlinkMessage::DelNeighbour(neighbour(address, index));
                 match self.netlink().request(forget, 0) {
@@ -279,7 +280,7 @@ impl Interfaces for SystemInterfaces {
     }
 }
 
-/// An address on this machine.
+/// Address on this machine.
 #[derive(Debug)]
 struct Present {
     address: IpAddr,
@@ -287,7 +288,7 @@ struct Present {
     index: u32,
     ours: bool,
     is_link_local: bool,
-    /// Not tentative, and no other machine was found to have it.
+    /// Whether the address is usable: not tentative, and no duplicate.
     ready: bool,
     left: Duration,
 }
@@ -309,8 +310,8 @@ impl Present {
         }
         let address = local.or(peer)?;
         let is_alone = message.header.prefix_len == alone(address);
-        // Before Linux 5.18 an address of IPv6 has nothing else to be known by. Who configures addresses
-        // automatically checks them first and prefers them, so that nobody else's look like this.
+        // Before Linux 5.18 an IPv6 address has no other mark. Autoconfigured addresses are checked and
+        // preferred, so no other program's address has these flags.
         let unnamed = address.is_ipv6()
             && protocol.is_none()
             && flags.contains(AddressFlags::Nodad | AddressFlags::Deprecated);
@@ -342,7 +343,7 @@ fn family(address: IpAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
-/// The prefix of a network with one address.
+/// Prefix length of a network with one address.
 fn alone(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
@@ -366,8 +367,8 @@ fn with_lifetime(address: IpAddr, index: u32, interface: &str, seconds: u32) -> 
         let start: String = interface.chars().take(room).collect();
         message.attributes.push(AddressAttribute::Label(format!("{start}{LABEL_END}")));
     } else {
-        // We have asked for it ourselves: it must serve at once, not after a second of the kernel's own
-        // asking.
+        // [`take`] has checked for conflicts: the address must serve at once, without the kernel's own check
+        // of a second.
         message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
     }
     message.attributes.push(AddressAttribute::CacheInfo(lifetime));
@@ -386,7 +387,7 @@ fn neighbour(address: IpAddr, index: u32) -> NeighbourMessage {
     message
 }
 
-/// Where to send frames; `None` if there are no neighbours.
+/// Device for frames and its MAC address; `None` if it has no neighbours.
 fn ethernet(interface: &str) -> Result<Option<(LinkAddr, Mac)>> {
     let interfaces = nix::ifaddrs::getifaddrs()
         .map_err(|e| Error::refused(format!("look up the MAC address of {interface}"))(e.into()))?;

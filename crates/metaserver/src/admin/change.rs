@@ -9,9 +9,11 @@ use namespace::{InodeId, MapChange, SERVICE_ADDRESSES_MAX};
 use wire::nfs4::Status;
 
 use crate::admin::stripe::{AdminError, server_failed, walk, written_out};
+use crate::cluster::Cluster;
+use crate::exports::Admission;
 use crate::exports::pseudo::path_of;
 use crate::exports::{Export, Exports, changed_row};
-use crate::{Metaserver, Rules, SETTINGS, Settings, setting};
+use crate::{Rules, SETTINGS, Settings, setting};
 
 /// For a majority to agree: an election takes a second, or a few.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -57,7 +59,7 @@ pub enum ExportChange {
     Remove,
 }
 
-impl Metaserver {
+impl Cluster {
     /// Every setting with its value.
     ///
     /// # Errors
@@ -96,13 +98,82 @@ impl Metaserver {
         Ok(())
     }
 
+    /// The addresses that move between metaservers, with the name of each one's holder as far as the leader
+    /// knows it.
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`].
+    pub async fn service_addresses_report(&self) -> Result<Vec<(IpAddr, Option<String>)>, AdminError> {
+        self.agree().await?;
+        let (map, group) = (self.map(), self.ask_group_report().await.unwrap_or_default());
+        let members = self.machine.replica.status().members;
+        let name =
+            |id: u64| members.iter().find(|(of, ..)| *of == id).map(|(_, member, _)| member.name.clone());
+        let holder = |address: &IpAddr| group.addresses.get(address).copied().flatten().and_then(name);
+        Ok(map.head.service_addresses.iter().map(|address| (*address, holder(address))).collect())
+    }
+
+    /// One more address that moves between metaservers, or one less.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`].
+    pub async fn change_service_address(&self, address: IpAddr, is_added: bool) -> Result<(), AdminError> {
+        self.agree().await?;
+        let map = self.map();
+        let change = if is_added {
+            if let Some(node) = map.nodes.iter().find(|node| is_own_address(&node.address, address)) {
+                return Err(AdminError::Invalid(format!(
+                    "{address} is the own address of {}; a service address belongs to no machine, so that it can move",
+                    node.name
+                )));
+            }
+            if map.head.service_addresses.len() >= SERVICE_ADDRESSES_MAX {
+                return Err(AdminError::Invalid(format!(
+                    "there are {SERVICE_ADDRESSES_MAX}, and that is the bound"
+                )));
+            }
+            MapChange::AddServiceAddress(address)
+        } else {
+            MapChange::RemoveServiceAddress(address)
+        };
+        self.change_map(change).await.map_err(|status| match status {
+            Status::Exist => AdminError::Invalid(format!("{address} is a service address already")),
+            Status::NoEnt => AdminError::Invalid(format!("{address} is no service address")),
+            other => server_failed(other),
+        })?;
+        tracing::info!(%address, is_added, "service addresses changed");
+        self.ask_for_addresses_now();
+        Ok(())
+    }
+
+    /// Whether anything can be changed, and what was changed before is seen.
+    async fn agree(&self) -> Result<(), AdminError> {
+        let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.machine.read_barrier()).await;
+        let refused = "nothing can be asked or changed now: too few metaservers with a vote can be reached";
+        agreed.map_err(|_| AdminError::Invalid(refused.into()))?.map_err(server_failed)?;
+        self.follow_map().map_err(server_failed)
+    }
+
+    async fn change_settings(&self, changes: Vec<(String, Option<String>)>) -> Result<(), AdminError> {
+        self.begin().await.map_err(server_failed)?;
+        self.change_map(MapChange::Set(changes)).await.map_err(|status| match status {
+            Status::Inval => AdminError::Invalid(format!(
+                "that does not fit: a cluster has at most {} settings and exports together",
+                namespace::SETTINGS_MAX
+            )),
+            other => server_failed(other),
+        })
+    }
+}
+
+impl Admission {
     /// All exports, by path and network.
     ///
     /// # Errors
     /// [`AdminError::Failed`].
     pub async fn exports_report(&self) -> Result<Vec<ExportReport>, AdminError> {
-        self.agree().await?;
-        let (exports, view) = (self.exports.get(), self.view().map_err(server_failed)?);
+        self.cluster.agree().await?;
+        let (exports, view) = (self.cluster.exports.get(), self.machine.view().map_err(server_failed)?);
         let mut all = Vec::new();
         for export in exports.iter() {
             let way = self.way_to(&*view, export).map_err(server_failed)?;
@@ -133,9 +204,9 @@ impl Metaserver {
     ) -> Result<String, AdminError> {
         // Wrong words are refused before anything is looked up.
         Rules::SAFE.with(rules).map_err(AdminError::Invalid)?;
-        self.agree().await?;
-        let map = self.map();
-        let exports = Exports::of(self.settings_of(&map));
+        self.cluster.agree().await?;
+        let map = self.cluster.map();
+        let exports = Exports::of(self.cluster.settings_of(&map));
         let changes = match change {
             ExportChange::Add => self.exports_added(&exports, path, networks, rules)?,
             ExportChange::Set => {
@@ -152,9 +223,9 @@ impl Metaserver {
             }
         };
         let count = changes.len();
-        let (key, value) = changed_row(self.entropy.u64());
+        let (key, value) = changed_row(self.machine.entropy.u64());
         let changed = std::iter::once((key, Some(value)));
-        self.change_settings(changes.into_iter().chain(changed).collect()).await?;
+        self.cluster.change_settings(changes.into_iter().chain(changed).collect()).await?;
         let did = match change {
             ExportChange::Add => "exported",
             ExportChange::Set => "changed",
@@ -214,7 +285,7 @@ impl Metaserver {
     }
 
     fn exported_directory(&self, path: &str) -> Result<(InodeId, String), AdminError> {
-        let view = self.view().map_err(server_failed)?;
+        let view = self.machine.view().map_err(server_failed)?;
         let way = walk(&*view, path)?;
         let path = written_out(&way);
         if path.len() > PATH_BYTES_MAX || path.contains('\n') {
@@ -223,73 +294,6 @@ impl Metaserver {
             )));
         }
         Ok((way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode), path))
-    }
-
-    /// The addresses that move between metaservers, with the name of each one's holder as far as the leader
-    /// knows it.
-    ///
-    /// # Errors
-    /// [`AdminError::Failed`].
-    pub async fn service_addresses_report(&self) -> Result<Vec<(IpAddr, Option<String>)>, AdminError> {
-        self.agree().await?;
-        let (map, group) = (self.map(), self.ask_group_report().await.unwrap_or_default());
-        let members = self.replica.status().members;
-        let name =
-            |id: u64| members.iter().find(|(of, ..)| *of == id).map(|(_, member, _)| member.name.clone());
-        let holder = |address: &IpAddr| group.addresses.get(address).copied().flatten().and_then(name);
-        Ok(map.head.service_addresses.iter().map(|address| (*address, holder(address))).collect())
-    }
-
-    /// One more address that moves between metaservers, or one less.
-    ///
-    /// # Errors
-    /// [`AdminError::Invalid`].
-    pub async fn change_service_address(&self, address: IpAddr, is_added: bool) -> Result<(), AdminError> {
-        self.agree().await?;
-        let map = self.map();
-        let change = if is_added {
-            if let Some(node) = map.nodes.iter().find(|node| is_own_address(&node.address, address)) {
-                return Err(AdminError::Invalid(format!(
-                    "{address} is the own address of {}; a service address belongs to no machine, so that it can move",
-                    node.name
-                )));
-            }
-            if map.head.service_addresses.len() >= SERVICE_ADDRESSES_MAX {
-                return Err(AdminError::Invalid(format!(
-                    "there are {SERVICE_ADDRESSES_MAX}, and that is the bound"
-                )));
-            }
-            MapChange::AddServiceAddress(address)
-        } else {
-            MapChange::RemoveServiceAddress(address)
-        };
-        self.change_map(change).await.map_err(|status| match status {
-            Status::Exist => AdminError::Invalid(format!("{address} is a service address already")),
-            Status::NoEnt => AdminError::Invalid(format!("{address} is no service address")),
-            other => server_failed(other),
-        })?;
-        tracing::info!(%address, is_added, "service addresses changed");
-        self.ask_for_addresses_now();
-        Ok(())
-    }
-
-    /// Whether anything can be changed, and what was changed before is seen.
-    async fn agree(&self) -> Result<(), AdminError> {
-        let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.read_barrier()).await;
-        let refused = "nothing can be asked or changed now: too few metaservers with a vote can be reached";
-        agreed.map_err(|_| AdminError::Invalid(refused.into()))?.map_err(server_failed)?;
-        self.follow_map().map_err(server_failed)
-    }
-
-    async fn change_settings(&self, changes: Vec<(String, Option<String>)>) -> Result<(), AdminError> {
-        self.begin().await.map_err(server_failed)?;
-        self.change_map(MapChange::Set(changes)).await.map_err(|status| match status {
-            Status::Inval => AdminError::Invalid(format!(
-                "that does not fit: a cluster has at most {} settings and exports together",
-                namespace::SETTINGS_MAX
-            )),
-            other => server_failed(other),
-        })
     }
 }
 

@@ -3,15 +3,14 @@
 //!
 //! A setting is added here, in one row: its documentation, its type, its default and its check. `heorot set`
 //! and `heorot get` show it then, and the code reads it as a field of [`Settings`]:
-//! `server.settings().lease`.
+//! `server.cluster.settings().lease`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host::{size, time};
-use namespace::StripeUnit;
-
-use crate::data::placement::{COLUMNS_MAX, DefaultStripe};
+use namespace::COLUMNS_MAX;
+use namespace::{StripePolicy, StripeUnit};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +22,21 @@ pub struct Setting {
     /// Its value where none is set.
     pub default: &'static str,
     check: fn(&str) -> Result<(), String>,
+}
+
+/// The layout of new files where no directory says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DefaultStripe {
+    /// Bytes on one column before the next.
+    pub unit: StripeUnit,
+    /// Columns; 0: one on each target.
+    pub columns: u32,
+}
+
+impl From<DefaultStripe> for StripePolicy {
+    fn from(d: DefaultStripe) -> Self {
+        Self { unit: d.unit, columns: d.columns }
+    }
 }
 
 macro_rules! settings {

@@ -7,7 +7,9 @@ use namespace::{Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
 use store::{StoreError, View};
 use wire::nfs4::Status;
 
-use crate::{COLUMNS_MAX, Metaserver};
+use crate::COLUMNS_MAX;
+use crate::cluster::Cluster;
+use crate::data::Data;
 
 /// Why an administrator's wish is not fulfilled. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,27 +43,29 @@ pub struct StripeReport {
     pub set_on: Option<String>,
 }
 
-impl Metaserver {
+impl Cluster {
     /// A backup of all metadata, as they are now.
     ///
     /// # Errors
     /// [`AdminError::Failed`].
     pub async fn backup(&self, version: &str) -> Result<replica::Backup, AdminError> {
-        self.read_barrier().await.map_err(server_failed)?;
-        let view = self.view().map_err(server_failed)?.into();
-        let backup = replica::Backup::taken(view, self.config.cluster, self.now().seconds, version);
+        self.machine.read_barrier().await.map_err(server_failed)?;
+        let view = self.machine.view().map_err(server_failed)?.into();
+        let backup = replica::Backup::taken(view, self.id, self.machine.now().seconds, version);
         backup.map_err(|error| AdminError::Failed(error.to_string()))
     }
+}
 
+impl Data {
     /// How new files in the directory `path` are striped. Paths begin at the volume's root, "/".
     ///
     /// # Errors
     /// [`AdminError`].
     pub async fn stripe_get(&self, path: &str) -> Result<StripeReport, AdminError> {
-        let view = self.view().map_err(server_failed)?;
+        let view = self.machine.view().map_err(server_failed)?;
         let way = walk(&*view, path)?;
         let set = way.iter().rposition(|(_, _, policy)| policy.is_some());
-        let policy = set.and_then(|at| way[at].2).unwrap_or(self.default_stripe().into());
+        let policy = set.and_then(|at| way[at].2).unwrap_or(self.cluster.default_stripe().into());
         Ok(StripeReport {
             path: written_out(&way),
             unit_bytes: policy.unit.bytes(),
@@ -82,17 +86,19 @@ impl Metaserver {
     ) -> Result<StripeReport, AdminError> {
         let policy = policy.map(|(unit, columns)| stripe_policy(unit, columns)).transpose()?;
         let dir = {
-            let view = self.view().map_err(server_failed)?;
+            let view = self.machine.view().map_err(server_failed)?;
             walk(&*view, path)?.last().map_or(InodeId::ROOT, |(inode, ..)| *inode)
         };
-        self.propose(None, Command::SetStripe { dir, policy }).await.map_err(|status| match status {
-            Status::Stale | Status::NoEnt => AdminError::NotFound(path.into()),
-            Status::NotDir => AdminError::NotDirectory(path.into()),
-            Status::NoSpc => {
-                AdminError::Failed("no space for metadata: free some in the data directory".into())
-            }
-            other => server_failed(other),
-        })?;
+        self.state.propose(None, Command::SetStripe { dir, policy }).await.map_err(
+            |status| match status {
+                Status::Stale | Status::NoEnt => AdminError::NotFound(path.into()),
+                Status::NotDir => AdminError::NotDirectory(path.into()),
+                Status::NoSpc => {
+                    AdminError::Failed("no space for metadata: free some in the data directory".into())
+                }
+                other => server_failed(other),
+            },
+        )?;
         self.stripe_get(path).await
     }
 }

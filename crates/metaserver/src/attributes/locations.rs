@@ -1,5 +1,5 @@
-//! Where else the file system is to be found: at every metaserver, alike in all (RFC 8881, sections 11.16 and
-//! 11.17).
+//! File system locations, and trunking over them: every metaserver has the same file system (RFC 8881,
+//! sections 11.16 and 11.17).
 //!
 //! ```text
 //! service addresses, if there are any ──▶ fs_locations: the first choice alone, since it has no ranks
@@ -22,7 +22,7 @@ use wire::nfs4::fs_locations_info::{
     FsLocationsInfo, FsLocationsItem, FsLocationsServer, ServerInfo, general,
 };
 
-use crate::Metaserver;
+use crate::attributes::Attributes;
 
 /// Addresses that are named: 3 KiB of fs_locations at the most, and Linux has room for a page of 4 KiB.
 const LOCATIONS_MAX: usize = 64;
@@ -41,7 +41,7 @@ struct Location {
     is_going: bool,
 }
 
-impl Metaserver {
+impl Attributes {
     /// The value of fs_locations, over a connection to `local`.
     pub(crate) fn fs_locations(&self, local: SocketAddr) -> FsLocations {
         let locations = self.locations(local);
@@ -54,14 +54,14 @@ impl Metaserver {
         let entries = self.locations(local).iter().map(|location| entry(location, local)).collect();
         FsLocationsInfo {
             flags: 0,
-            valid_for_s: seconds(self.lease()),
+            valid_for_s: seconds(self.cluster.lease()),
             fs_root: vec![],
             items: vec![FsLocationsItem { entries, rootpath: vec![] }],
         }
     }
 
     fn locations(&self, local: SocketAddr) -> Vec<Location> {
-        locations(&self.replica.status().members, &self.map(), local)
+        locations(&self.machine.replica.status().members, &self.cluster.map(), local)
     }
 }
 

@@ -4,7 +4,7 @@ use namespace::{Inode, InodeId, Kind, NewAttributes, SetAttributes, read};
 use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, WccAttr};
 use wire::nfs4::Status;
 
-use crate::Metaserver;
+use crate::attributes::Attributes;
 use crate::attributes::nfs4::used_bytes;
 use crate::attributes::setattr;
 use crate::user::User;
@@ -28,7 +28,7 @@ pub(crate) fn wcc_attr(inode: &Inode) -> WccAttr {
     WccAttr { size: inode.size, mtime: time(inode.modified), ctime: time(inode.changed) }
 }
 
-impl Metaserver {
+impl Attributes {
     /// The attributes of an inode.
     pub(crate) fn fattr3(&self, inode: &Inode) -> Fattr {
         let none = SpecData::default();
@@ -50,7 +50,7 @@ impl Metaserver {
             size: inode.size,
             used: used_bytes(inode),
             rdev,
-            fsid: u64::from(self.config.volume),
+            fsid: u64::from(self.machine.volume),
             fileid: inode.id.0,
             atime: time(inode.accessed),
             mtime: time(inode.modified),
@@ -61,13 +61,13 @@ impl Metaserver {
     /// The attributes of an inode beside the results of another operation. None are told of a file whose data
     /// servers would have to be asked: the client asks by GETATTR if it wants to know.
     pub(crate) fn told3(&self, inode: &Inode) -> PostOpAttr {
-        let unsettled = self.is_unsettled(&*self.view().ok()?, inode).ok()?;
+        let unsettled = self.data.is_unsettled(&*self.machine.view().ok()?, inode).ok()?;
         (!unsettled).then(|| self.fattr3(inode))
     }
 
     /// The same of what has this id now, if it is there.
     pub(crate) fn post_op_attr(&self, inode: InodeId) -> PostOpAttr {
-        let view = self.view().ok()?;
+        let view = self.machine.view().ok()?;
         self.told3(&read::inode(&*view, inode).ok()??)
     }
 
@@ -104,7 +104,7 @@ impl Metaserver {
     fn time_to_set(&self, set: SetTime) -> Result<(Option<namespace::Time>, bool), Status> {
         Ok(match set {
             SetTime::DontChange => (None, false),
-            SetTime::ServerTime => (Some(self.now()), true),
+            SetTime::ServerTime => (Some(self.machine.now()), true),
             SetTime::ClientTime(time) => (Some(time_from(time)?), false),
         })
     }

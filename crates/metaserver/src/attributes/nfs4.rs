@@ -5,7 +5,7 @@ use store::View;
 use wire::nfs4::fattr::{ChangeAttrType, SetTime, ThresholdItem};
 use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr};
 
-use crate::Metaserver;
+use crate::attributes::Attributes;
 use crate::attributes::idmap::Idmap;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
@@ -263,7 +263,7 @@ fn file_type(kind: &Kind) -> FileType {
     }
 }
 
-impl Metaserver {
+impl Attributes {
     /// The attributes of `inode`, as a compound came to it; those that cost something only when they are
     /// among `wanted`.
     pub(crate) fn attributes(
@@ -280,15 +280,15 @@ impl Metaserver {
             attrs.owner = Some(idmap.user_name(inode.uid));
             attrs.owner_group = Some(idmap.group_name(inode.gid));
         }
-        attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: minor_fsid(via) });
+        attrs.fsid = Some(FsId { major: u64::from(self.machine.volume), minor: minor_fsid(via) });
         attrs.xattr_support = Some(via != Via::Pseudo);
-        attrs.lease_time = Some(self.lease().as_secs() as u32);
+        attrs.lease_time = Some(self.cluster.lease().as_secs() as u32);
         if wanted.contains(attr::FILEHANDLE) {
-            attrs.filehandle = Some(FileHandle::from(self.handle(via, inode.id, inode.generation)));
+            attrs.filehandle = Some(FileHandle::from(self.machine.handle(via, inode.id, inode.generation)));
         }
         let space = [attr::SPACE_AVAIL, attr::SPACE_FREE, attr::SPACE_TOTAL];
         if space.iter().any(|number| wanted.contains(*number)) {
-            let (total, free) = self.data.space();
+            let (total, free) = self.cluster.data_servers.space();
             attrs.space_total = Some(total);
             attrs.space_free = Some(free);
             attrs.space_avail = Some(free);

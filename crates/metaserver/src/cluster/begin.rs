@@ -7,8 +7,9 @@ use std::net::IpAddr;
 use namespace::{ClusterMap, MapChange};
 use wire::nfs4::Status;
 
+use crate::cluster::Cluster;
 use crate::exports::Export;
-use crate::{Metaserver, Rules, setting};
+use crate::{Rules, setting};
 
 /// What a cluster begins with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,10 +49,10 @@ impl Begin {
     }
 }
 
-impl Metaserver {
+impl Cluster {
     /// The settings of a map, or those that the cluster begins with where they are not there yet.
     pub(crate) fn settings_of<'a>(&'a self, map: &'a ClusterMap) -> &'a BTreeMap<String, String> {
-        match &self.config.begin {
+        match &self.begin {
             Some(begin) if !map.head.begun => &begin.settings,
             _ => &map.settings,
         }
@@ -62,8 +63,8 @@ impl Metaserver {
     /// # Errors
     /// As any change of the map.
     pub async fn begin(&self) -> Result<(), Status> {
-        match &self.config.begin {
-            Some(begin) if !self.map().head.begun && self.replica.leads() => {
+        match &self.begin {
+            Some(begin) if !self.map().head.begun && self.machine.replica.leads() => {
                 self.change_map(begin.change()).await
             }
             _ => Ok(()),

@@ -5,13 +5,13 @@
 //! A clock is compared with most of the others, not with the leader's, whose own may be the wrong one.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use host::Locked;
 use namespace::NodeKey;
+use parking_lot::Mutex;
 
-use crate::Metaserver;
+use crate::cluster::Cluster;
 use crate::cluster::join_server::CLOCKS_DIFFER_MAX;
 
 /// How often the leader asks. A clock that is set wrong is said within this time and that of a heartbeat.
@@ -36,12 +36,12 @@ impl Clocks {
     pub(crate) fn note(&self, key: NodeKey, theirs_ms: u64, ours_ms: u64, at: Duration) {
         let ahead = i128::from(theirs_ms) - i128::from(ours_ms);
         let ahead_ms = ahead.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        self.0.locked().insert(key, Said { ahead_ms, at });
+        self.0.lock().insert(key, Said { ahead_ms, at });
     }
 
     /// Each clock's lead over the cluster's time, this machine's (`own`) included, in milliseconds.
     pub(crate) fn ahead(&self, own: NodeKey, now: Duration) -> BTreeMap<NodeKey, i64> {
-        let mut said = self.0.locked();
+        let mut said = self.0.lock();
         said.retain(|_, said| now.saturating_sub(said.at) < VALID);
         let mut clocks: BTreeMap<NodeKey, i64> =
             said.iter().map(|(key, said)| (*key, said.ahead_ms)).collect();
@@ -67,10 +67,10 @@ pub(crate) fn differs(ahead_ms: i64) -> bool {
     u128::from(ahead_ms.unsigned_abs()) > CLOCKS_DIFFER_MAX.as_millis()
 }
 
-impl Metaserver {
+impl Cluster {
     /// Milliseconds since 1970 by this machine's clock.
     pub(crate) fn clock_ms(&self) -> u64 {
-        let wall = self.clock.wall();
+        let wall = self.machine.clock.wall();
         u64::try_from(wall.seconds).unwrap_or(0) * 1000 + u64::from(wall.nanoseconds / 1_000_000)
     }
 
@@ -80,7 +80,7 @@ impl Metaserver {
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             often.tick().await;
-            if self.replica.leads() {
+            if self.machine.replica.leads() {
                 self.ask_for_clocks().await;
             }
         }

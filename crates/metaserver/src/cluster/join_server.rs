@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use host::{Clock, Entropy, Locked, SystemClock};
+use host::{Clock, Entropy, SystemClock};
 use namespace::{Command, DataServer, Error, Proposal, Reply as Done, Stamp, Time, TokenChange, read};
 use nfs::{Answer, Connection, ConnectionId, Program};
+use parking_lot::Mutex;
 use replica::{Member, Replica};
 use wire::join::{
     self, Call, Nonce, OWN_ID, PROTOCOL, Procedure, Refusal, Reply, Token, Word, client_proof, enter, hello,
@@ -99,7 +100,7 @@ impl Program for JoinProgram {
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let peer = call.connection.peer();
             let refused = |line: String| {
-                let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last = self.refused.lock();
                 if last.is_news(Instant::now(), peer.ip(), &line) {
                     tracing::warn!(%peer, "a machine that wants to join is refused: {line}");
                 }
@@ -149,18 +150,18 @@ impl JoinProgram {
     /// Notes it, and sees to it that it is forgotten with the connection.
     fn greet(&self, connection: &Arc<Connection>, handshakes: Handshake) {
         let id = connection.id();
-        let is_known = self.handshakes.locked().insert(id, handshakes).is_some();
+        let is_known = self.handshakes.lock().insert(id, handshakes).is_some();
         if !is_known {
             let (connection, all) = (Arc::clone(connection), Arc::clone(&self.handshakes));
             tokio::spawn(async move {
                 connection.ended().await;
-                all.locked().remove(&id);
+                all.lock().remove(&id);
             });
         }
     }
 
     async fn enter(&self, id: ConnectionId, args: &enter::Args) -> Result<enter::ResOk, String> {
-        let handshakes = self.handshakes.locked().get(&id).cloned();
+        let handshakes = self.handshakes.lock().get(&id).cloned();
         let Handshake { token, client, server } = handshakes.ok_or("ENTER comes after HELLO")?;
         let key = token.proof_key();
         if !proof_matches(&client_proof(&key, &client, &server), &args.proof) {

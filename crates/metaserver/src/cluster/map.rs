@@ -1,15 +1,16 @@
 //! The cluster map as this metaserver follows it, and its own part of it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use host::Locked;
 use namespace::{ClusterMap, Command, MapChange, Node, NodeKey, NodeState, read};
+use parking_lot::RwLock;
 use replica::{MemberChange, NodeId};
 use wire::nfs4::Status;
 
 use crate::Metaserver;
 use crate::admin::settings::Settings;
+use crate::cluster::Cluster;
 use crate::errors::store_failed;
 use crate::exports::Exports;
 
@@ -31,10 +32,10 @@ pub struct ThisServer {
     pub version: &'static str,
 }
 
-impl Metaserver {
+impl Cluster {
     /// The map.
     pub(crate) fn map(&self) -> Arc<ClusterMap> {
-        Arc::clone(&self.current_map.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current_map.0.read())
     }
 
     /// Whether this member of the group is to get nothing new.
@@ -44,41 +45,25 @@ impl Metaserver {
 
     /// Takes the map over as it is in the store now.
     pub(crate) fn follow_map(&self) -> Result<(), Status> {
-        let map = read::cluster_map(&*self.view()?).map_err(store_failed)?;
+        let map = read::cluster_map(&*self.machine.view()?).map_err(store_failed)?;
         let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
         let closed = closed.filter_map(|node| match node.key {
             NodeKey::DataServer(id) => Some(id),
             NodeKey::Metaserver(_) => None,
         });
-        self.data.follow(&map, closed.collect());
+        self.data_servers.follow(&map, closed.collect());
         let settings = self.settings_of(&map);
         self.put_settings(Settings::of(settings));
         let exports = Exports::of(settings);
-        *self.current_map.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+        *self.current_map.0.write() = Arc::new(map);
         if self.exports.replace(exports) {
             self.exports_changed.notify_one();
         }
         Ok(())
     }
 
-    /// Puts this server into the map, and keeps what it answers for there as it is.
-    pub fn enter_map(self: &Arc<Self>, this: ThisServer) {
-        let server = Arc::clone(self);
-        let keep = async move {
-            let mut often = tokio::time::interval(LOOK_EVERY);
-            often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                often.tick().await;
-                if let Err(status) = server.keep_map(&this).await {
-                    tracing::debug!(?status, "the cluster map is not as it should be yet");
-                }
-            }
-        };
-        self.background.locked().push(tokio::spawn(keep));
-    }
-
     async fn keep_map(&self, this: &ThisServer) -> Result<(), Status> {
-        let status = self.replica.status();
+        let status = self.machine.replica.status();
         let map = self.map();
         let key = NodeKey::Metaserver(status.id);
         let known = map.node(key);
@@ -109,7 +94,7 @@ impl Metaserver {
         if self.drains(status.id)
             && let Some(heir) = self.heir(&status)
         {
-            let led = self.replica.change_members(MemberChange::Lead(heir), false).await;
+            let led = self.machine.replica.change_members(MemberChange::Lead(heir), false).await;
             led.unwrap_or_else(|why| tracing::warn!(%why, "leadership is not handed over"));
         }
         Ok(())
@@ -123,7 +108,25 @@ impl Metaserver {
 
     /// Has the map changed, and follows it.
     pub(crate) async fn change_map(&self, change: MapChange) -> Result<(), Status> {
-        self.propose(None, Command::Map(change)).await?;
+        self.machine.propose_once(None, Command::Map(change)).await?;
         self.follow_map()
+    }
+}
+
+impl Metaserver {
+    /// Puts this server into the map, and keeps what it answers for there as it is.
+    pub fn enter_map(self: &Arc<Self>, this: ThisServer) {
+        let server = Arc::clone(self);
+        let keep = async move {
+            let mut often = tokio::time::interval(LOOK_EVERY);
+            often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                often.tick().await;
+                if let Err(status) = server.cluster.keep_map(&this).await {
+                    tracing::debug!(?status, "the cluster map is not as it should be yet");
+                }
+            }
+        };
+        self.background.lock().push(tokio::spawn(keep));
     }
 }

@@ -5,15 +5,16 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use host::{Entropy, Locked};
+use host::Entropy;
 use nfs::{
     Answer, Authenticated, CallFailure, Connection, Limits, Metrics, Peer, PeerAuth, PeerKey, PrivateProgram,
     Programs, Server, encoded,
 };
+use parking_lot::Mutex;
 use replica::{CallFuture, Channel, Member, ProbeFuture, Replica, Transport, Unreachable};
 use tokio::net::TcpStream;
 use wire::consensus::{self, Call, Procedure, Reply, Status, call};
@@ -41,7 +42,7 @@ impl Members {
     fn peer(&self, address: &str, channel: Channel) -> Result<Arc<Peer>, Unreachable> {
         let address: SocketAddr =
             address.parse().map_err(|_| Unreachable::NotSent(format!("{address:?} is no address")))?;
-        let mut peers = self.peers.locked();
+        let mut peers = self.peers.lock();
         let peer = peers.entry((address, channel)).or_insert_with(|| {
             let program = (consensus::PROGRAM, consensus::VERSION);
             Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)))
@@ -124,7 +125,7 @@ impl ConsensusProgram {
     }
 
     fn say_refused(&self, connection: &Connection, why: String) {
-        let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.refused.lock();
         if *last != why {
             tracing::warn!(peer = %connection.peer(), %why, "a metaserver's call is refused");
             *last = why;

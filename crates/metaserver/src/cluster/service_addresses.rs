@@ -20,19 +20,19 @@ pub(crate) mod clients;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use host::Locked;
 use host::interface::{ANNOUNCEMENT_GAPS, Error, Interfaces, Patience, announce_with_gaps, take};
 use nfs::{Connection, Connections, Server};
+use parking_lot::Mutex;
 use replica::{Member, NodeId};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use self::assignment::{ASKING, Assignment, BEAT, LEASE};
 use self::clients::{Clients, Known, Told, tickle};
-use crate::Metaserver;
+use crate::cluster::Cluster;
 
 /// Whoever had an address before may be late to lose it: that is no trouble yet.
 const IN_USE_MAX: Duration = Duration::from_secs(4);
@@ -85,7 +85,7 @@ struct Troubles(Mutex<BTreeMap<IpAddr, (String, Duration)>>);
 
 /// The task that holds addresses.
 struct Holder {
-    server: Arc<Metaserver>,
+    server: Arc<Cluster>,
     holding: Arc<Holding>,
     listens: SocketAddr,
     troubles: Troubles,
@@ -94,8 +94,8 @@ struct Holder {
     told: Mutex<Told>,
 }
 
-impl Metaserver {
-    /// Holds what the leader grants, until [`Metaserver::release_addresses`]; `server` is what
+impl Cluster {
+    /// Holds what the leader grants, until [`Cluster::release_addresses`]; `server` is what
     /// [`Metaserver::serve`] returned.
     pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
         self.addressing.clients.read(&service.clients_file);
@@ -108,7 +108,7 @@ impl Metaserver {
         let holds = async move {
             tokio::join!(holder.beat(), holder.server.watch_holders());
         };
-        *self.addressing.holder.locked() = Some(tokio::spawn(holds));
+        *self.addressing.holder.lock() = Some(tokio::spawn(holds));
     }
 
     /// Gives all addresses to others, before this metaserver stops. If it leads it should do so until then:
@@ -124,8 +124,8 @@ impl Metaserver {
             holding.release(address);
         }
         self.holds_none().await;
-        let status = self.replica.status();
-        if self.replica.leads() && status.reachable.len() > 1 {
+        let status = self.machine.replica.status();
+        if self.machine.replica.leads() && status.reachable.len() > 1 {
             let taken = self.taken_by_others(status.id);
             if tokio::time::timeout(TAKEN_TIME_MAX, taken).await.is_err() {
                 tracing::warn!("not all service addresses are with other metaservers yet");
@@ -135,7 +135,7 @@ impl Metaserver {
 
     /// Ends what asks for addresses; those that are held go when their time is over.
     pub(crate) fn holds_no_more(&self) -> Option<JoinHandle<()>> {
-        let holder = self.addressing.holder.locked().take()?;
+        let holder = self.addressing.holder.lock().take()?;
         holder.abort();
         Some(holder)
     }
@@ -160,10 +160,10 @@ impl Metaserver {
             often.tick().await;
             let suspects = self.with_book(|book, now| book.suspects(now)).unwrap_or_default();
             for member in suspects {
-                let status = self.replica.status();
+                let status = self.machine.replica.status();
                 let known = status.members.into_iter().find(|(id, ..)| *id == member && *id != status.id);
                 let Some((_, known, _)) = known else { continue };
-                if self.replica.process_is_dead(&known).await {
+                if self.machine.replica.process_is_dead(&known).await {
                     tracing::info!(name = %known.name, "is dead: its service addresses are free");
                     self.addresses_free(member);
                 }
@@ -172,8 +172,8 @@ impl Metaserver {
     }
 
     fn with_book<T>(&self, look: impl FnOnce(&mut Assignment, Duration) -> T) -> Option<T> {
-        let mut book = self.addressing.book.locked();
-        Some(look(book.as_mut()?, self.clock.monotonic()))
+        let mut book = self.addressing.book.lock();
+        Some(look(book.as_mut()?, self.machine.clock.monotonic()))
     }
 
     /// `member` is dead, or stops.
@@ -199,9 +199,9 @@ impl Metaserver {
     /// Begins the book of a leader, if this metaserver still is one.
     async fn keep_book(&self) -> Option<()> {
         // One that was deposed and does not know it yet must not grant what another grants, too.
-        tokio::time::timeout(BEAT, self.read_barrier()).await.ok()?.ok()?;
-        let (status, now) = (self.replica.status(), self.clock.monotonic());
-        let mut book = self.addressing.book.locked();
+        tokio::time::timeout(BEAT, self.machine.read_barrier()).await.ok()?.ok()?;
+        let (status, now) = (self.machine.replica.status(), self.machine.clock.monotonic());
+        let mut book = self.addressing.book.lock();
         let members = status.members.iter().map(|(id, ..)| *id);
         book.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
         Some(())
@@ -209,20 +209,20 @@ impl Metaserver {
 
     /// A leader that can hold no address itself keeps the book for the others all the same.
     async fn keep_book_for_others(self: &Arc<Self>) {
-        if self.replica.leads() && self.keep_book().await.is_some() {
-            let member = self.replica.status().id;
+        if self.machine.replica.leads() && self.keep_book().await.is_some() {
+            let member = self.machine.replica.status().id;
             self.with_book(|book, now| book.withhold(member, &[], now));
         }
     }
 
     async fn ask_for_addresses(self: &Arc<Self>, held: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
-        let status = self.replica.status();
+        let status = self.machine.replica.status();
         let member = status.id;
-        if self.replica.leads() {
+        if self.machine.replica.leads() {
             self.keep_book().await?;
             return self.note_beat(member, &held);
         }
-        *self.addressing.book.locked() = None;
+        *self.addressing.book.lock() = None;
         self.ask_leader_for_addresses(member, held).await
     }
 
@@ -230,7 +230,7 @@ impl Metaserver {
     /// another metaserver meanwhile, where it has asked again. What it asked here would come after what it
     /// has done there.
     pub(crate) fn may_answer(&self, connection: &Connection, arrived: Duration) -> bool {
-        if self.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
+        if self.machine.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
             return true;
         }
         let address = connection.local().ip();
@@ -246,8 +246,8 @@ impl Metaserver {
         member: NodeId,
         held: &[IpAddr],
     ) -> Option<Vec<IpAddr>> {
-        tokio::time::timeout(BEAT, self.read_barrier()).await.ok()?.ok()?;
-        self.replica.leads().then_some(())?;
+        tokio::time::timeout(BEAT, self.machine.read_barrier()).await.ok()?.ok()?;
+        self.machine.replica.leads().then_some(())?;
         self.note_beat(member, held)
     }
 
@@ -275,7 +275,7 @@ impl Metaserver {
 
     /// The other members.
     fn others(&self) -> Vec<(NodeId, Member)> {
-        let status = self.replica.status();
+        let status = self.machine.replica.status();
         let others = status.members.into_iter().filter(|(id, ..)| *id != status.id);
         others.map(|(id, member, _)| (id, member)).collect()
     }
@@ -287,7 +287,7 @@ impl Holding {
         if let Some(interfaces) = self.interfaces.get() {
             return Ok(Some(interfaces));
         }
-        if self.known.locked().is_empty() {
+        if self.known.lock().is_empty() {
             return Ok(None);
         }
         let opened = (self.service.open)()?;
@@ -295,11 +295,11 @@ impl Holding {
     }
 
     fn learn(&self, addresses: &[IpAddr]) {
-        self.known.locked().extend(addresses);
+        self.known.lock().extend(addresses);
     }
 
     fn knows(&self, address: IpAddr) -> bool {
-        self.known.locked().contains(&address)
+        self.known.lock().contains(&address)
     }
 
     fn held(&self) -> host::interface::Result<BTreeSet<IpAddr>> {
@@ -372,7 +372,7 @@ impl Holder {
                 continue;
             }
             self.tell_of_clients(&held);
-            let clock = &self.server.clock;
+            let clock = &self.server.machine.clock;
             let asked = clock.monotonic();
             // No answer: what is held goes when its time is over.
             let all = held.iter().copied().collect();
@@ -413,7 +413,7 @@ impl Holder {
         let interface = taken?;
         tracing::info!(%address, %interface, clients = clients.len(), "holds a service address");
         let (entropy, from) =
-            (Arc::clone(&self.server.entropy), SocketAddr::new(address, self.listens.port()));
+            (Arc::clone(&self.server.machine.entropy), SocketAddr::new(address, self.listens.port()));
         tokio::spawn(tickle(Arc::clone(interfaces), entropy, from, clients));
         let interfaces = Arc::clone(interfaces);
         tokio::spawn(async move {
@@ -425,7 +425,7 @@ impl Holder {
 
     /// Says why this machine holds no address at all, once.
     fn say_of_all(&self, why: String) {
-        let mut said = self.said_of_all.locked();
+        let mut said = self.said_of_all.lock();
         if said.as_ref() != Some(&why) {
             tracing::error!("this metaserver holds no service addresses: {why}");
             *said = Some(why);
@@ -434,9 +434,9 @@ impl Holder {
 
     /// Says what is wrong with an address, once.
     fn say(&self, address: IpAddr, outcome: host::interface::Result<()>) {
-        let mut troubles = self.troubles.0.locked();
+        let mut troubles = self.troubles.0.lock();
         let Err(error) = outcome else { return drop(troubles.remove(&address)) };
-        let now = self.server.clock.monotonic();
+        let now = self.server.machine.clock.monotonic();
         let (said, since) = troubles.entry(address).or_insert_with(|| (String::new(), now));
         if matches!(error, Error::InUse { .. }) && now.saturating_sub(*since) < IN_USE_MAX {
             return;
@@ -451,8 +451,8 @@ impl Holder {
     /// Tells the others, and the file, whose connections the addresses that are held here have.
     fn tell_of_clients(&self, held: &BTreeSet<IpAddr>) {
         let clients = self.holding.clients(held);
-        let mut told = self.told.locked();
-        let now = self.server.clock.monotonic();
+        let mut told = self.told.lock();
+        let now = self.server.machine.clock.monotonic();
         self.server.addressing.clients.learn(clients.clone());
         for (id, member) in self.server.others() {
             if told.is_news(id, &clients, now) {
@@ -462,7 +462,7 @@ impl Holder {
             }
         }
         // As one more who may have to be told.
-        if told.is_news(self.server.replica.status().id, &clients, now) {
+        if told.is_news(self.server.machine.replica.status().id, &clients, now) {
             let (server, file) = (Arc::clone(&self.server), self.holding.service.clients_file.clone());
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = server.addressing.clients.write(&file) {

@@ -5,22 +5,22 @@ use std::time::Duration;
 use namespace::{Command, JoinToken, TokenChange, read};
 use wire::nfs4::Status;
 
-use crate::Metaserver;
 use crate::admin::stripe::{self, AdminError};
+use crate::cluster::Cluster;
 use crate::errors::store_failed;
 
 /// For the group to agree.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 
-impl Metaserver {
+impl Cluster {
     /// Makes a token that lets one machine in for so long: its id, and its end in seconds since 1970.
     ///
     /// # Errors
     /// [`AdminError`].
     pub async fn make_join_token(&self, valid: Duration) -> Result<(u64, u64), AdminError> {
         // 0 is no token's.
-        let id = self.entropy.u64().max(1);
-        let expires = self.now().seconds.max(0).unsigned_abs() + valid.as_secs();
+        let id = self.machine.entropy.u64().max(1);
+        let expires = self.machine.now().seconds.max(0).unsigned_abs() + valid.as_secs();
         self.change_tokens(TokenChange::Make { id, expires }).await.map_err(|status| match status {
             Some(Status::Inval) => AdminError::Invalid(
                 "no token: it would have ended at once, or there are too many; heorot token list shows them"
@@ -36,10 +36,10 @@ impl Metaserver {
     /// # Errors
     /// [`AdminError`].
     pub async fn join_tokens(&self) -> Result<Vec<JoinToken>, AdminError> {
-        self.read_barrier().await.map_err(stripe::server_failed)?;
-        let view = self.view().map_err(stripe::server_failed)?;
+        self.machine.read_barrier().await.map_err(stripe::server_failed)?;
+        let view = self.machine.view().map_err(stripe::server_failed)?;
         let tokens = read::join_tokens(&*view).map_err(|e| stripe::server_failed(store_failed(e)))?;
-        let now = self.now().seconds.max(0).unsigned_abs();
+        let now = self.machine.now().seconds.max(0).unsigned_abs();
         let mut tokens: Vec<_> = tokens.into_iter().filter(|token| token.expires > now).collect();
         tokens.sort_by_key(|token| (token.expires, token.id));
         Ok(tokens)
@@ -60,7 +60,7 @@ impl Metaserver {
 
     /// None: not in time.
     async fn change_tokens(&self, change: TokenChange) -> Result<(), Option<Status>> {
-        let changed = self.propose(None, Command::JoinToken(change));
+        let changed = self.machine.propose_once(None, Command::JoinToken(change));
         let changed = tokio::time::timeout(AGREE_TIME_MAX, changed).await;
         changed.map_err(|_| None)?.map(drop).map_err(Some)
     }

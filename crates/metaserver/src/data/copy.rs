@@ -1,5 +1,5 @@
-//! Copying from file to file on the data servers. Here it is only planned which bytes of which column go
-//! where; each data server copies what it has itself, and fetches the rest from the others.
+//! Server-side copy (RFC 7862, section 4), done by the data servers. This module plans which bytes of which
+//! column go where. Each data server copies its own bytes, and fetches the rest from the others.
 //!
 //! ```text
 //! source, unit 2      aa bb aa bb …        column a, column b
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use wire::data::{self, Piece, Procedure};
 use wire::nfs4::Status;
 
-use crate::Metaserver;
+use crate::data::Data;
 
 /// Planned and copied at a time: within the time that a data server has for an answer, also on slow disks.
 const WINDOW_BYTES: u64 = 64 << 20;
@@ -71,7 +71,7 @@ fn plan((source, from): (&FileLayout, u64), (target, to): (&FileLayout, u64), le
     plan
 }
 
-impl Metaserver {
+impl Data {
     /// Copies up to `len` bytes between two files, or two ranges of one that do not overlap. Returns how
     /// many, from the first on without a gap.
     ///
@@ -95,12 +95,12 @@ impl Metaserver {
             // Before the first byte is shared: a clone is all or nothing.
             for (a, b) in (0..len).step_by(WINDOW_BYTES as usize).flat_map(|done| window(done).into_keys()) {
                 let (a, b) = (from_handles[a as usize].0, to_handles[b as usize].0);
-                if !self.data.share(a, b).ok_or(Status::Delay)? {
+                if !self.cluster.data_servers.share(a, b).ok_or(Status::Delay)? {
                     return Err(Status::NotSupp);
                 }
             }
         }
-        let began = self.clock.monotonic();
+        let began = self.machine.clock.monotonic();
         let mut copied = 0;
         while copied < len {
             match (self.carry_out_copy(window(copied), &from_handles, &to_handles, how).await, how) {
@@ -110,7 +110,7 @@ impl Metaserver {
                 // What was copied counts; the client hears of the trouble when it asks for the rest.
                 (Err(_), How::Copy) => break,
             }
-            if how == How::Copy && self.clock.monotonic().saturating_sub(began) > COPY_TIME_MAX {
+            if how == How::Copy && self.machine.clock.monotonic().saturating_sub(began) > COPY_TIME_MAX {
                 break;
             }
         }
@@ -136,9 +136,10 @@ impl Metaserver {
                 stable: how == How::Clone,
             };
             let call = self.call_target::<_, data::copy::ResOk>(target, Procedure::Copy, args);
-            let source_lost = self.data.until_lost(from_target);
+            let source_lost = self.cluster.data_servers.until_lost(from_target);
             calls.spawn(async move {
                 let result = tokio::select! {
+                    biased;
                     result = call => result,
                     () = source_lost => Err(Status::Io),
                 };
@@ -153,7 +154,7 @@ impl Metaserver {
     }
 
     fn address(&self, target: TargetId) -> Result<Bytes, Status> {
-        Ok(Bytes::from(self.data.reach(target)?.peer.address().to_string()))
+        Ok(Bytes::from(self.cluster.data_servers.reach(target)?.peer.address().to_string()))
     }
 }
 

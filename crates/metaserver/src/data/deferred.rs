@@ -2,12 +2,15 @@
 //! here, and [`Command::DeferredDone`] takes the record away (the outcome). Whoever runs after a crash finds
 //! the records and goes on.
 //!
+//! The same loop removes the leftovers of clients that ended (`namespace`), which hold files back that are to
+//! be removed.
+//!
 //! A removal that is done twice does no harm. A truncation does: the second one may come after new writes,
 //! and takes them. So only the metaserver that leads truncates, one truncation of a file at a time, and looks
 //! at the record again before each:
 //!
 //! ```text
-//! asked    SetAttributes ─▶ record ─▶ Question::Truncate ─┐                          ┌─▶ read_barrier ─▶ answer
+//! asked    SetAttributes ─▶ record ─▶ peer TRUNCATE ──┐                          ┌─▶ read_barrier ─▶ answer
 //! leader                                             └▶ turn ─ look ─ truncation ─ DeferredDone
 //! ```
 
@@ -20,83 +23,76 @@ use std::time::Duration;
 use bytes::Bytes;
 use namespace::{Command, DeferredKind, DeferredOp, TargetId, read};
 use replica::Member;
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::data::{self, Procedure};
 use wire::nfs4::Status;
+use wire::peer::files::truncate::Outcome;
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::errors::store_failed;
 
 /// Records taken up at one time: bounds one REMOVE call to a data server.
 const DEFERRED_MAX: usize = 256;
 /// How long to wait after the metadata could not be read or changed, and between two tries at the least.
 const RETRY: Duration = Duration::from_millis(500);
+/// Pause after the state machine could not remove leftovers: each try is an entry of the log.
+const LEFTOVERS_RETRY: Duration = Duration::from_secs(60);
 /// The records are looked at so often also without a reason.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A truncation waits so long for somebody to lead, and looks so often.
 const LEADER_TIME_MAX: Duration = Duration::from_secs(5);
 const LEADER_AGAIN: Duration = Duration::from_millis(50);
 
-/// What became of a truncation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Truncation {
-    /// By us or before us.
-    Done,
-    /// A data server is away, or said that its disk failed; the record stays.
-    Failed { io: bool },
-    /// Another one leads: nothing was done here.
-    Elsewhere,
-}
-
-impl Metaserver {
+impl Data {
     /// Has the truncation done that a client waits for, by whoever leads. An error leaves the record: it is
     /// done later, and until then the file's data are answered `Delay`.
     pub(crate) async fn finish_deferred(&self, id: Option<u64>) -> Result<(), Status> {
         let Some(id) = id else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
         loop {
-            let truncation = match self.replica.leader() {
-                _ if self.replica.leads() => self.truncate(id).await,
-                None => Truncation::Elsewhere,
+            let truncation = match self.machine.replica.leader() {
+                _ if self.machine.replica.leads() => self.truncate(id).await,
+                None => Outcome::NotLeader,
                 Some(leader) => match self.truncate_at(&leader, id).await {
-                    Truncation::Done => return self.read_barrier().await,
+                    Outcome::Done => return self.machine.read_barrier().await,
                     truncation => truncation,
                 },
             };
             match truncation {
-                Truncation::Done => return Ok(()),
-                Truncation::Failed { io } => return Err(if io { Status::Io } else { Status::Delay }),
-                Truncation::Elsewhere if tokio::time::Instant::now() >= deadline => {
+                Outcome::Done => return Ok(()),
+                Outcome::Away => return Err(Status::Delay),
+                Outcome::Io => return Err(Status::Io),
+                Outcome::NotLeader if tokio::time::Instant::now() >= deadline => {
                     return Err(Status::Delay);
                 }
-                Truncation::Elsewhere => tokio::time::sleep(LEADER_AGAIN).await,
+                Outcome::NotLeader => tokio::time::sleep(LEADER_AGAIN).await,
             }
         }
     }
 
     /// Has `leader` do it. Who leads no more is not waited for: it may be cut off.
-    async fn truncate_at(&self, leader: &Member, id: u64) -> Truncation {
+    async fn truncate_at(&self, leader: &Member, id: u64) -> Outcome {
         let deposed = async {
-            while self.replica.leader().as_ref() == Some(leader) {
+            while self.machine.replica.leader().as_ref() == Some(leader) {
                 tokio::time::sleep(LEADER_AGAIN).await;
             }
         };
         tokio::select! {
-            truncation = self.truncate_elsewhere(leader, id) => truncation,
-            () = deposed => Truncation::Elsewhere,
+            biased;
+            truncation = self.cluster.truncate_elsewhere(leader, id) => truncation,
+            () = deposed => Outcome::NotLeader,
         }
     }
 
     /// Does the truncation of this record, if this metaserver leads and the record is still there.
-    pub(crate) async fn truncate(&self, id: u64) -> Truncation {
+    pub(crate) async fn truncate(&self, id: u64) -> Outcome {
         match self.truncate_if_there(id).await {
-            Ok(true) => Truncation::Done,
-            Ok(false) => Truncation::Elsewhere,
+            Ok(true) => Outcome::Done,
+            Ok(false) => Outcome::NotLeader,
             Err(status) => {
-                self.deferred_ready.notify_one();
-                Truncation::Failed { io: status == Status::Io }
+                self.state.deferred_ready.notify_one();
+                if status == Status::Io { Outcome::Io } else { Outcome::Away }
             }
         }
     }
@@ -104,9 +100,9 @@ impl Metaserver {
     /// False: another one leads.
     async fn truncate_if_there(&self, id: u64) -> Result<bool, Status> {
         let mut deferred = self.deferred(id)?;
-        if deferred.is_none() && self.replica.leads() {
+        if deferred.is_none() && self.machine.replica.leads() {
             // Who has just begun to lead may not have it yet.
-            self.read_barrier().await?;
+            self.machine.read_barrier().await?;
             deferred = self.deferred(id)?;
         }
         match deferred {
@@ -115,17 +111,17 @@ impl Metaserver {
                 let _mine = turn.lock().await;
                 self.truncate_in_turn(&deferred).await
             }
-            None => Ok(self.replica.leads()),
+            None => Ok(self.machine.replica.leads()),
         }
     }
 
     /// The caller has the turn of the file.
     async fn truncate_in_turn(&self, deferred: &DeferredOp) -> Result<bool, Status> {
         // Another one, who led before or leads by now, may have done it long ago.
-        if self.replica.leads() {
-            self.read_barrier().await?;
+        if self.machine.replica.leads() {
+            self.machine.read_barrier().await?;
         }
-        if !self.replica.leads() {
+        if !self.machine.replica.leads() {
             return Ok(false);
         }
         if let (Some(deferred), DeferredKind::Truncate(size)) = (self.deferred(deferred.id)?, deferred.kind) {
@@ -137,7 +133,7 @@ impl Metaserver {
     }
 
     fn deferred(&self, id: u64) -> Result<Option<DeferredOp>, Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let next = read::deferred_ops_after(&*view, id.saturating_sub(1), 1).map_err(store_failed)?;
         Ok(next.into_iter().find(|deferred| deferred.id == id))
     }
@@ -148,15 +144,16 @@ impl Metaserver {
     }
 
     async fn deferred_done(&self, ids: Vec<u64>) -> Result<(), Status> {
-        self.propose(None, Command::DeferredDone { ids }).await.map(drop)
+        self.state.propose(None, Command::DeferredDone { ids }).await.map(drop)
     }
 
     /// Does what is left over, for ever: removals, and what a crash or a dead data server interrupted.
     pub(crate) async fn run_deferred(self: Arc<Self>) {
+        let mut leftovers_at = Instant::now();
         loop {
             // One is enough; the others wait until they lead.
-            let outcome = if self.replica.leads() {
-                self.deferred_round().await
+            let outcome = if self.machine.replica.leads() {
+                self.leading_round(&mut leftovers_at).await
             } else {
                 self.backlog.reset();
                 Ok(false)
@@ -168,7 +165,7 @@ impl Metaserver {
                     let now = Instant::now();
                     let next = self.backlog.next_try().unwrap_or(now + LOOK_EVERY);
                     let next = next.clamp(now + RETRY, now + LOOK_EVERY);
-                    let _ = tokio::time::timeout_at(next, self.deferred_ready.notified()).await;
+                    let _ = tokio::time::timeout_at(next, self.state.deferred_ready.notified()).await;
                 }
                 Err(status) => {
                     tracing::debug!(?status, "work on objects waits");
@@ -178,15 +175,40 @@ impl Metaserver {
         }
     }
 
+    /// Leftovers of the state machine, then work on objects, some of which the leftovers may have held back.
+    /// Leftovers that cannot be removed are tried again at `leftovers_at`: the work on objects goes on.
+    async fn leading_round(&self, leftovers_at: &mut Instant) -> Result<bool, Status> {
+        if Instant::now() >= *leftovers_at
+            && let Err(status) = self.remove_leftovers().await
+        {
+            let faulty = status == Status::ServerFault;
+            if faulty {
+                tracing::warn!(retry = ?LEFTOVERS_RETRY, "leftovers of ended clients cannot be removed");
+            }
+            *leftovers_at = Instant::now() + if faulty { LEFTOVERS_RETRY } else { RETRY };
+        }
+        self.deferred_round().await
+    }
+
+    /// Removes all leftovers, one command at a time: commands of clients come between.
+    async fn remove_leftovers(&self) -> Result<(), Status> {
+        while self.machine.replica.leads()
+            && read::has_leftovers(&*self.machine.view()?).map_err(store_failed)?
+        {
+            self.state.propose(None, Command::RemoveLeftovers).await?;
+        }
+        Ok(())
+    }
+
     /// One pass over all records that are open for a target that is tried now; whether any were done.
     async fn deferred_round(&self) -> Result<bool, Status> {
         // Not what another one, who leads by now, has done long ago.
-        self.read_barrier().await?;
-        let mut after = self.backlog.begin(&self.data.lost_targets(), Instant::now());
+        self.machine.read_barrier().await?;
+        let mut after = self.backlog.begin(&self.cluster.data_servers.lost_targets(), Instant::now());
         let mut any = false;
         loop {
             let batch = {
-                let view = self.view()?;
+                let view = self.machine.view()?;
                 read::deferred_ops_after(&*view, after, DEFERRED_MAX).map_err(store_failed)?
             };
             let Some(last) = batch.last().map(|deferred| deferred.id) else { break };
@@ -208,7 +230,7 @@ impl Metaserver {
     /// Removals of many files in one call to each target, for which they are open. `after`: the record before
     /// the first.
     async fn remove_batch(&self, batch: &[DeferredOp], after: u64) -> Result<bool, Status> {
-        let lost = self.data.lost_targets();
+        let lost = self.cluster.data_servers.lost_targets();
         let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, Vec<Bytes>>::new());
         let mut removals = Vec::new();
         for deferred in batch.iter().filter(|deferred| deferred.kind == DeferredKind::Remove) {
@@ -262,7 +284,7 @@ impl Metaserver {
     /// Whether work can never be done: a truncation of a file with a column on a target that is lost. The
     /// record stays, so that the truncation is done if the target is found after all.
     pub(crate) fn waits_for_lost(&self, deferred: &DeferredOp) -> Result<bool, Status> {
-        let lost = self.data.lost_targets();
+        let lost = self.cluster.data_servers.lost_targets();
         if lost.is_empty() || deferred.kind == DeferredKind::Remove {
             return Ok(false);
         }

@@ -13,15 +13,15 @@
 //! because a data server was away, begins the copy again from the start.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use host::Locked;
 use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
+use parking_lot::Mutex;
 use wire::data::seek::What;
 use wire::nfs4::Status;
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::errors::store_failed;
 
 /// Who copies or truncates which file; of all metaservers only the one that leads does. Two at a time would
@@ -33,7 +33,7 @@ pub(crate) struct Turns(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
 impl Turns {
     /// To be locked by whoever is about to copy or truncate, before it looks at what is to be done.
     pub(crate) fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.0.locked();
+        let mut turns = self.0.lock();
         // What nobody holds any more is forgotten: there are as many as there are operations that wait.
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(inode).or_default())
@@ -41,83 +41,13 @@ impl Turns {
 
     /// Whether an operation has the turn of this file, or waits for it.
     pub(crate) fn is_taken(&self, inode: InodeId) -> bool {
-        self.0.locked().get(&inode).is_some_and(|turn| Arc::strong_count(turn) > 1)
+        self.0.lock().get(&inode).is_some_and(|turn| Arc::strong_count(turn) > 1)
     }
 }
 
 /// Whether a write up to `end` can be kept with the inode.
 pub(crate) fn fits(inode: &Inode, end: u64) -> bool {
     inode.data() == Some(DataPlace::Inline) && end <= INLINE_BYTES_MAX
-}
-
-/// Makes a regular file's data objects on the data servers, if they are not: for whoever needs to reach them
-/// there. The file as it is then; its columns are [`Inode::columns`].
-///
-/// # Errors
-/// `Delay` while a data server is away, `NoSpc` when one is full; `Inval` for what is no regular file.
-pub(crate) async fn migrate_to_objects(server: &Metaserver, inode: InodeId) -> Result<Inode, Status> {
-    if !server.replica.leads() {
-        return server.to_columns_elsewhere(inode).await;
-    }
-    let turn = server.turns.of(inode);
-    let mine = turn.lock().await;
-    let mut file = server.inode(&*server.view()?, inode)?;
-    if file.data().ok_or(Status::Inval)? == DataPlace::Inline {
-        let made = if file.written == 0 { Some(make_objects(server, &file).await?) } else { None };
-        file = attributes(server, Command::Migrate { inode, made }).await?;
-    }
-    if file.data() == Some(DataPlace::Migrating) {
-        let data = read::inline_data(&*server.view()?, inode).map_err(store_failed)?;
-        let layout = fill_columns(server, &file, data).await?;
-        file = attributes(server, Command::Migrated { inode, layout }).await?;
-    }
-    drop(mine);
-    Ok(file)
-}
-
-/// Makes the objects of a file that has none, empty and durable, where they are not there yet: at other
-/// targets, if those that it has are unfit. Returns the layout that they belong to: what the state machine is
-/// told to be there.
-///
-/// # Errors
-/// As [`migrate_to_objects`].
-pub(crate) async fn make_objects(server: &Metaserver, file: &Inode) -> Result<FileLayout, Status> {
-    fill_columns(server, file, Bytes::new()).await
-}
-
-/// The same, and writes a small file's data to its columns.
-async fn fill_columns(server: &Metaserver, file: &Inode, data: Bytes) -> Result<FileLayout, Status> {
-    let mut layout = file.layout().ok_or(Status::Inval)?;
-    loop {
-        let columns = server.file_data_of(file.id, file.generation, layout)?;
-        let filled = async {
-            server.make_columns(&columns, |_| true).await?;
-            match data.is_empty() {
-                true => Ok(()),
-                false => server.write_columns(&columns, 0, data.clone().into(), true).await,
-            }
-        };
-        let Err(status) = filled.await else { return Ok(layout) };
-        // Each time at targets that were not known to be unfit: it ends when there are none.
-        let now = server.inode(&*server.view()?, file.id)?;
-        let moved = server.relocate(&now).await?.and_then(|moved| moved.layout());
-        layout = moved.filter(|moved| *moved != layout).ok_or(status)?;
-    }
-}
-
-/// [`migrate_to_objects`] for a file that was just looked at, and that most often needs nothing.
-///
-/// # Errors
-/// As [`migrate_to_objects`].
-pub(crate) async fn in_columns(server: &Metaserver, inode: Inode) -> Result<Inode, Status> {
-    if inode.columns().is_some() { Ok(inode) } else { migrate_to_objects(server, inode.id).await }
-}
-
-async fn attributes(server: &Metaserver, command: Command) -> Result<Inode, Status> {
-    match server.propose(None, command).await? {
-        Reply::Attributes { inode, .. } => Ok(inode),
-        _ => Err(Status::ServerFault),
-    }
 }
 
 /// Bytes of a file from the store.
@@ -138,12 +68,93 @@ pub(crate) fn seek_small(inode: &Inode, offset: u64, what: What) -> Option<u64> 
     }
 }
 
-impl Metaserver {
+impl Data {
+    /// Migrates a regular file's inline data to objects at the data servers, unless that is done already.
+    /// Returns the file as it is then; its columns are [`Inode::columns`].
+    ///
+    /// # Errors
+    /// `Delay` while a data server is away, `NoSpc` when one is full; `Inval` for what is no regular file.
+    pub(crate) async fn migrate_to_objects(&self, inode: InodeId) -> Result<Inode, Status> {
+        if !self.machine.replica.leads() {
+            return self.migrate_at_leader(inode).await;
+        }
+        let turn = self.turns.of(inode);
+        let mine = turn.lock().await;
+        let mut file = self.machine.inode(&*self.machine.view()?, inode)?;
+        if file.data().ok_or(Status::Inval)? == DataPlace::Inline {
+            let made = if file.written == 0 { Some(self.make_objects(&file).await?) } else { None };
+            file = self.attributes(Command::Migrate { inode, made }).await?;
+        }
+        if file.data() == Some(DataPlace::Migrating) {
+            let data = read::inline_data(&*self.machine.view()?, inode).map_err(store_failed)?;
+            let layout = self.fill_columns(&file, data).await?;
+            file = self.attributes(Command::Migrated { inode, layout }).await?;
+        }
+        drop(mine);
+        Ok(file)
+    }
+
+    /// Makes the objects of a file that has none, empty and durable, where they are not there yet: at other
+    /// targets, if those that it has are unfit. Returns the layout that they belong to: what the state machine is
+    /// told to be there.
+    ///
+    /// # Errors
+    /// As [`Data::migrate_to_objects`].
+    pub(crate) async fn make_objects(&self, file: &Inode) -> Result<FileLayout, Status> {
+        self.fill_columns(file, Bytes::new()).await
+    }
+
+    /// The same, and writes a small file's data to its columns.
+    async fn fill_columns(&self, file: &Inode, data: Bytes) -> Result<FileLayout, Status> {
+        let mut layout = file.layout().ok_or(Status::Inval)?;
+        loop {
+            let columns = self.file_data_of(file.id, file.generation, layout)?;
+            let filled = async {
+                self.make_columns(&columns, |_| true).await?;
+                match data.is_empty() {
+                    true => Ok(()),
+                    false => self.write_columns(&columns, 0, data.clone().into(), true).await,
+                }
+            };
+            let Err(status) = filled.await else { return Ok(layout) };
+            // Each time at targets that were not known to be unfit: it ends when there are none.
+            let now = self.machine.inode(&*self.machine.view()?, file.id)?;
+            let moved = self.relocate(&now).await?.and_then(|moved| moved.layout());
+            layout = moved.filter(|moved| *moved != layout).ok_or(status)?;
+        }
+    }
+
+    /// Has the leader migrate a file's inline data. Returns the file as it is then.
+    ///
+    /// # Errors
+    /// The leader's error; `Delay` when it did not answer.
+    async fn migrate_at_leader(&self, inode: InodeId) -> Result<Inode, Status> {
+        self.cluster.migrate_elsewhere(inode.0).await?;
+        self.machine.read_barrier().await?;
+        let file = self.machine.inode(&*self.machine.view()?, inode)?;
+        if file.columns().is_some() { Ok(file) } else { Err(Status::Delay) }
+    }
+
+    /// [`Data::migrate_to_objects`] for a file that was just looked at, and that most often needs nothing.
+    ///
+    /// # Errors
+    /// As [`Data::migrate_to_objects`].
+    pub(crate) async fn in_columns(&self, inode: Inode) -> Result<Inode, Status> {
+        if inode.columns().is_some() { Ok(inode) } else { self.migrate_to_objects(inode.id).await }
+    }
+
+    async fn attributes(&self, command: Command) -> Result<Inode, Status> {
+        match self.state.propose(None, command).await? {
+            Reply::Attributes { inode, .. } => Ok(inode),
+            _ => Err(Status::ServerFault),
+        }
+    }
+
     /// Bytes `offset..offset + count` of a small file, as far as its size goes.
     pub(crate) fn read_small(&self, inode: &Inode, offset: u64, count: u32) -> Result<Small, Status> {
         // Inode and data from one view: neither is of use with another's other half.
-        let view = self.view()?;
-        let inode = self.inode(&*view, inode.id)?;
+        let view = self.machine.view()?;
+        let inode = self.machine.inode(&*view, inode.id)?;
         if inode.columns().is_some() {
             self.check_no_truncation(&*view, &inode)?;
             return Ok(Small::Gone(inode));

@@ -5,13 +5,76 @@
 //! ```
 
 pub(crate) mod copy;
-pub(crate) mod data_servers;
 pub(crate) mod deferred;
 pub(crate) mod migration;
+mod operator;
 pub(crate) mod orphans;
+mod place;
 pub(crate) mod placement;
 pub(crate) mod proxy;
 pub(crate) mod ranges;
+mod recall;
 pub(crate) mod relocation;
+mod removal;
 pub(crate) mod reports;
 pub(crate) mod unsettled;
+
+use std::sync::Arc;
+
+use namespace::TargetId;
+use nfs::Metrics;
+
+use crate::cluster::Cluster;
+use crate::data::deferred::backlog::Backlog;
+use crate::data::migration::Turns;
+use crate::data::placement::Placement;
+use crate::data::proxy::WriteVerifier;
+use crate::data::reports::Reports;
+use crate::data::unsettled::Rounds;
+use crate::machine::StateMachine;
+use crate::state::ClientState;
+
+/// File data: what a metaserver does at the data servers.
+pub struct Data {
+    pub(crate) machine: Arc<StateMachine>,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) state: Arc<ClientState>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) placement: Placement,
+    pub(crate) turns: Turns,
+    /// Of files whose columns get other targets: no layout is granted meanwhile.
+    pub(crate) relocations: Turns,
+    pub(crate) rounds: Rounds,
+    pub(crate) write_verifier: WriteVerifier,
+    pub(crate) backlog: Backlog,
+    pub(crate) reports: Arc<Reports>,
+}
+
+impl Data {
+    pub(crate) fn new(
+        machine: Arc<StateMachine>,
+        cluster: Arc<Cluster>,
+        state: Arc<ClientState>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            write_verifier: WriteVerifier::new(machine.entropy.u64()),
+            machine,
+            cluster,
+            state,
+            metrics,
+            placement: Placement::default(),
+            turns: Turns::default(),
+            relocations: Turns::default(),
+            rounds: Rounds::default(),
+            backlog: Backlog::default(),
+            reports: Arc::default(),
+        }
+    }
+
+    /// Deferred operations of these targets are tried at once: their data server answers again.
+    pub(crate) fn retry_now(&self, targets: &[TargetId]) {
+        self.backlog.retry_now(targets);
+        self.state.deferred_ready.notify_one();
+    }
+}

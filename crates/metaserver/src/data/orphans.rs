@@ -1,4 +1,4 @@
-//! Objects that no file owns: found by listing every target, and removed.
+//! Orphan scan: objects that no file owns are found by listing every target, and removed.
 //!
 //! Commands leave none, for a removal's record stays until every object is gone. What can leave one is a
 //! write that was under way while its file was removed, or a target that comes back from a copy.
@@ -12,7 +12,7 @@ use wire::data::{self, ObjectEntry, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
 use wire::nfs4::Status;
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::data::proxy::incarnation;
 use crate::errors::store_failed;
 
@@ -53,14 +53,14 @@ pub(crate) struct ByOwner {
     pub orphans: Vec<ObjectEntry>,
 }
 
-impl Metaserver {
+impl Data {
     /// Cleans, for ever: once soon after the start, since what a crash left is from before it, then at
     /// intervals.
     pub(crate) async fn clean_regularly(self: Arc<Self>) {
         let waits = FIRST_WAIT_MAX.as_millis() / FIRST_LOOK.as_millis();
         for _ in 0..waits {
             tokio::time::sleep(FIRST_LOOK).await;
-            let targets = self.data.report();
+            let targets = self.cluster.data_servers.report();
             if !targets.is_empty() && targets.iter().all(|t| t.alive) {
                 break;
             }
@@ -71,7 +71,7 @@ impl Metaserver {
             while let Some(left) = self.held_back_by_restore() {
                 tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
             }
-            if self.replica.leads() {
+            if self.machine.replica.leads() {
                 let report = self.clean().await;
                 // The same targets again are no news.
                 if report.not_cleaned != failed {
@@ -88,7 +88,7 @@ impl Metaserver {
             }
             let began = tokio::time::Instant::now();
             // In steps: the interval can be set to a shorter one meanwhile.
-            while let Some(left) = self.settings().clean_interval.checked_sub(began.elapsed()) {
+            while let Some(left) = self.cluster.settings().clean_interval.checked_sub(began.elapsed()) {
                 tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
             }
         }
@@ -98,9 +98,9 @@ impl Metaserver {
     /// lately.
     #[must_use]
     pub fn held_back_by_restore(&self) -> Option<Duration> {
-        let view = self.view().ok()?;
+        let view = self.machine.view().ok()?;
         let incarnation = read::incarnation(&*view).ok()?.filter(|incarnation| incarnation.epoch > 1)?;
-        let since = self.now().seconds.saturating_sub(incarnation.began.seconds);
+        let since = self.machine.now().seconds.saturating_sub(incarnation.began.seconds);
         // A clock that was ahead at the restore holds it back longer: `heorot clean --after-restore` does not
         // wait.
         let left = i64::try_from(AFTER_RESTORE.as_secs()).unwrap_or(i64::MAX).saturating_sub(since);
@@ -110,7 +110,7 @@ impl Metaserver {
     /// Lists the objects of every target that can be reached, and removes those that no file owns.
     pub async fn clean(&self) -> CleanReport {
         let mut report = CleanReport::default();
-        for target in self.data.report() {
+        for target in self.cluster.data_servers.report() {
             let id = target.target;
             let why = match target.alive {
                 false => "its data server is away".to_owned(),
@@ -156,12 +156,12 @@ impl Metaserver {
     ) -> Result<data::list::ResOk, Status> {
         // One that never registered with this incarnation may belong to another group of metaservers, which
         // lives.
-        if !self.data.obeys(target, incarnation(&*self.view()?)?.0) {
+        if !self.cluster.data_servers.obeys(target, incarnation(&*self.machine.view()?)?.0) {
             return Err(Status::Delay);
         }
         let args = data::list::Args { target: target.0, after, max: LIST_MAX };
         let page = self.call_target(target, Procedure::List, args).await?;
-        self.read_barrier().await?;
+        self.machine.read_barrier().await?;
         Ok(page)
     }
 
@@ -172,9 +172,9 @@ impl Metaserver {
     /// listed, and whose inode a later view does not have, belongs to a file that is gone for ever. Looked at
     /// in the other order, a file made in between would lose its data.
     pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let mut split = ByOwner::default();
-        for entry in listed.iter().filter(|entry| entry.volume == self.config.volume) {
+        for entry in listed.iter().filter(|entry| entry.volume == self.machine.volume) {
             let inode = read::inode(&*view, InodeId(entry.inode)).map_err(store_failed)?;
             let owned = is_owned(inode.as_ref(), entry, |layout| {
                 let device = read::device(&*view, layout.device)?;
@@ -195,13 +195,14 @@ impl Metaserver {
         target: TargetId,
         orphans: &[ObjectEntry],
     ) -> Result<u64, Status> {
-        let incarnation = incarnation(&*self.view()?)?.0;
+        let incarnation = incarnation(&*self.machine.view()?)?.0;
         let handle = |entry: &ObjectEntry| {
             let ObjectEntry { volume, inode, generation, column } = *entry;
             let file = FileHandle { volume, inode, generation };
             // Only its name counts: nobody reads or writes it.
             let (unit, columns) = (0, 0);
-            ObjectHandle { file, column, target: target.0, unit, columns, incarnation }.seal(&self.key)
+            ObjectHandle { file, column, target: target.0, unit, columns, incarnation }
+                .seal(&self.machine.key)
         };
         for some in orphans.chunks(REMOVE_MAX) {
             self.remove_objects(target, some.iter().map(handle).collect()).await?;

@@ -1,4 +1,4 @@
-//! Where the data of a new file go: evenly, by room and health.
+//! Placement of the data of a new file: evenly, by free space and health.
 //!
 //! Each column has a target of its own. All targets that take files gain credit in proportion to their room;
 //! the W with the most credit keep the file, and pay. With equal disks that is plain rotation; an emptier
@@ -12,26 +12,12 @@
 //! [`DEVICES_MAX`].
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use namespace::{DeviceId, FileLayout, StripePolicy, StripeUnit, TargetId};
+use namespace::COLUMNS_MAX;
+use namespace::{DeviceId, FileLayout, TargetId};
+use parking_lot::{Mutex, MutexGuard};
 
-/// The layout of new files where no directory says otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DefaultStripe {
-    /// Bytes on one column before the next.
-    pub unit: StripeUnit,
-    /// Columns; 0: one on each target.
-    pub columns: u32,
-}
-
-impl From<DefaultStripe> for StripePolicy {
-    fn from(d: DefaultStripe) -> Self {
-        Self { unit: d.unit, columns: d.columns }
-    }
-}
-
-pub use namespace::COLUMNS_MAX;
+use crate::cluster::data_servers::Usable;
 
 /// Devices of a metadata group: a client that knows all of them has some hundred bytes for each.
 const DEVICES_MAX: usize = 4096;
@@ -40,16 +26,6 @@ const DEVICES_MAX: usize = 4096;
 /// pair of targets gets its share of files.
 fn devices_wanted(targets: usize) -> usize {
     targets.max(8)
-}
-
-/// A target that takes new files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Usable {
-    pub target: TargetId,
-    /// Bytes that can be written.
-    pub free: u64,
-    /// Whether it has room for more than a moment.
-    pub has_room: bool,
 }
 
 /// Credit of the targets, and the devices known so far.
@@ -143,7 +119,7 @@ impl Placement {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -230,6 +206,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use namespace::StripeUnit;
+
     use super::*;
 
     fn disk(id: u64, free_gib: u64) -> Usable {

@@ -1,15 +1,15 @@
-//! File data for clients without a layout: read from and written to the data servers in their name.
+//! Proxy: file data of clients without a layout are read from and written to the data servers in their name.
 //!
 //! Payloads pass through by reference. Pieces of one operation go to their data servers at the same time.
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use host::Locked;
 use namespace::{DataPlace, FileLayout, Inode, InodeId, IoMode, TargetId, read};
+use parking_lot::Mutex;
 use store::View;
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
@@ -17,7 +17,7 @@ use wire::handle::{FileHandle, ObjectHandle};
 use wire::nfs4::Status;
 use wire::xdr::{Decode, Encode, Payload};
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::data::migration::Small;
 use crate::errors::store_failed;
 
@@ -61,7 +61,7 @@ impl WriteVerifier {
 
     /// Notes what a data server answered.
     pub(crate) fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
-        let mut state = self.state.locked();
+        let mut state = self.state.lock();
         if state.seen.insert(target, verifier).is_some_and(|before| before != verifier) {
             state.epoch += 1;
         }
@@ -69,7 +69,7 @@ impl WriteVerifier {
 
     /// The verifier now.
     pub(crate) fn get(&self) -> [u8; 8] {
-        let epoch = self.state.locked().epoch;
+        let epoch = self.state.lock().epoch;
         self.start.wrapping_add(epoch).to_be_bytes()
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), Status> {
     Ok((u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1), incarnation.epoch))
 }
 
-impl Metaserver {
+impl Data {
     /// Where the objects of `inode` are. `Delay` while its data are not in objects: see
     /// [`crate::data::migration::migrate_to_objects`].
     pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, Status> {
@@ -117,9 +117,9 @@ impl Metaserver {
         generation: u32,
         layout: FileLayout,
     ) -> Result<FileData, Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let device = read::device(&*view, layout.device).map_err(store_failed)?.ok_or(Status::Io)?;
-        let file = FileHandle { volume: self.config.volume, inode: inode.0, generation };
+        let file = FileHandle { volume: self.machine.volume, inode: inode.0, generation };
         let incarnation = incarnation(&*view)?.0;
         Ok(FileData { file, layout, targets: device.targets, incarnation })
     }
@@ -130,7 +130,7 @@ impl Metaserver {
         self.object_handles_for(data, IoMode::ReadWrite)
     }
 
-    /// [`Metaserver::object_handles`] for a layout: those of one to read cannot be written with.
+    /// [`Data::object_handles`] for a layout: those of one to read cannot be written with.
     pub(crate) fn object_handles_for(&self, data: &FileData, mode: IoMode) -> Vec<(TargetId, Bytes)> {
         let handle = |column| {
             let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
@@ -138,8 +138,8 @@ impl Metaserver {
             let (file, incarnation) = (data.file, data.incarnation);
             let object = ObjectHandle { file, column, target: target.0, unit, columns, incarnation };
             match mode {
-                IoMode::Read => (target, object.seal_to_read(&self.key)),
-                IoMode::ReadWrite => (target, object.seal(&self.key)),
+                IoMode::Read => (target, object.seal_to_read(&self.machine.key)),
+                IoMode::ReadWrite => (target, object.seal(&self.machine.key)),
             }
         };
         (0..data.layout.columns).map(handle).collect()
@@ -173,8 +173,8 @@ impl Metaserver {
         R: Send + 'static,
         Result<R, data::Status>: Decode,
     {
-        let reach = self.data.reach(target);
-        let data = Arc::clone(&self.data);
+        let reach = self.cluster.data_servers.reach(target);
+        let data = Arc::clone(&self.cluster.data_servers);
         async move {
             let reach = reach?;
             let answer = tokio::select! {
@@ -293,7 +293,7 @@ impl Metaserver {
         Ok(())
     }
 
-    /// [`Metaserver::write_data`], to other targets where those of the file are full, fail or are lost, and
+    /// [`Data::write_data`], to other targets where those of the file are full, fail or are lost, and
     /// hold nothing of it. The file as it is then.
     pub(crate) async fn write_or_relocate(
         &self,

@@ -10,7 +10,7 @@ use wire::data::{self, Procedure, Run};
 use wire::nfs4::Status;
 use wire::xdr::Payload;
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::data::migration::{Small, seek_small};
 
 /// Runs of one READ_PLUS at most: what their lengths and offsets take of a reply stays small.
@@ -41,7 +41,7 @@ fn in_nothing(what: What, offset: u64) -> Option<u64> {
     }
 }
 
-impl Metaserver {
+impl Data {
     /// The next data or hole at or after `offset`, if any; a hole may be beyond the end of the file.
     pub(crate) async fn seek_data(
         &self,
@@ -147,7 +147,7 @@ impl Metaserver {
         Ok(())
     }
 
-    /// As [`Metaserver::read_data`], with holes told apart: runs that follow each other, at most
+    /// As [`Data::read_data`], with holes told apart: runs that follow each other, at most
     /// [`RUNS_MAX`], which may be fewer bytes than wanted; and whether they reach the end of the file.
     pub(crate) async fn read_runs(
         &self,

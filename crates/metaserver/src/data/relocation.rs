@@ -14,21 +14,21 @@ use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
 use wire::nfs4::Status;
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::data::proxy::FileData;
 use crate::state::recall::Holders;
 
-impl Metaserver {
+impl Data {
     /// Gives columns of a file other targets where those that they have are unfit and hold nothing of it. The
     /// file with its new place; none: nothing can move.
     ///
     /// # Errors
     /// `Delay` while a client has not returned a layout, or when another command came in between.
     pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, Status> {
-        self.relocate_from(before, &|target| self.data.is_unfit(target)).await
+        self.relocate_from(before, &|target| self.cluster.data_servers.is_unfit(target)).await
     }
 
-    /// [`Metaserver::relocate`] from the targets that `leaves` tells of.
+    /// [`Data::relocate`] from the targets that `leaves` tells of.
     pub(crate) async fn relocate_from(
         &self,
         before: &Inode,
@@ -36,7 +36,7 @@ impl Metaserver {
     ) -> Result<Option<Inode>, Status> {
         let turn = self.relocations.of(before.id);
         let _mine = turn.lock().await;
-        let inode = self.inode(&*self.view()?, before.id)?;
+        let inode = self.machine.inode(&*self.machine.view()?, before.id)?;
         let Some(layout) = inode.layout() else { return Ok(None) };
         if Some(layout) != before.layout() {
             return Ok(Some(inode)); // another call has just done it
@@ -48,7 +48,7 @@ impl Metaserver {
         };
         let Some(to) = to else { return Ok(None) };
         let command = Command::Relocate { inode: inode.id, from: layout, to };
-        match self.propose(None, command).await? {
+        match self.state.propose(None, command).await? {
             Reply::Attributes { inode, .. } => Ok(Some(inode)),
             _ => Err(Status::ServerFault),
         }
@@ -57,7 +57,7 @@ impl Metaserver {
     /// Another place for a file whose data are with its inode.
     async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, Status> {
         let data = self.file_data_of(inode.id, inode.generation, layout)?;
-        let usable = self.data.usable();
+        let usable = self.cluster.data_servers.usable();
         let is_usable = |target: &TargetId| usable.iter().any(|u| u.target == *target && u.has_room);
         if data.targets.iter().all(is_usable) {
             return Ok(None);
@@ -87,8 +87,8 @@ impl Metaserver {
             return Ok(None);
         }
         // Before it is looked whether they are empty: nobody writes to them afterwards.
-        self.recall_layouts(inode.id, inode.generation, Holders::All).await?;
-        let inode = self.inode(&*self.view()?, inode.id)?;
+        self.state.recall_layouts(inode.id, inode.generation, Holders::All).await?;
+        let inode = self.machine.inode(&*self.machine.view()?, inode.id)?;
         let mut empty = Vec::new();
         for column in unfit {
             if self.is_empty(&inode, &data, column).await {
@@ -98,7 +98,7 @@ impl Metaserver {
         if empty.is_empty() {
             return Ok(None);
         }
-        let usable = self.data.usable();
+        let usable = self.cluster.data_servers.usable();
         let moves = |column| empty.contains(&column);
         let Some(choice) = self.placement.choose_again(&usable, &data.layout, &data.targets, moves) else {
             return Ok(None);
@@ -115,7 +115,7 @@ impl Metaserver {
         let Some((target, handle)) = self.object_handles(data).into_iter().nth(column as usize) else {
             return false;
         };
-        if self.data.is_lost(target) {
+        if self.cluster.data_servers.is_lost(target) {
             return self.is_lost_and_empty(inode, &data.layout, column, target);
         }
         let args = data::seek::Args { handle, offset: 0, what: What::End };
@@ -132,12 +132,12 @@ impl Metaserver {
         column: u32,
         target: TargetId,
     ) -> bool {
-        self.data.is_lost(target) && layout.object_len(column, inode.size) == 0
+        self.cluster.data_servers.is_lost(target) && layout.object_len(column, inode.size) == 0
     }
 
     /// Whether a striped file has a column on a target that is lost.
     pub(crate) fn has_lost_column(&self, inode: &Inode) -> Result<bool, Status> {
-        let lost = self.data.lost_targets();
+        let lost = self.cluster.data_servers.lost_targets();
         if lost.is_empty() || inode.columns().is_none() {
             return Ok(false);
         }
@@ -155,7 +155,7 @@ impl Metaserver {
         }
         // A truncation that waits for the target is not done: nothing can move, and waiting for it would have
         // no end.
-        if namespace::read::pending_truncation(&*self.view()?, inode.id)
+        if namespace::read::pending_truncation(&*self.machine.view()?, inode.id)
             .map_err(crate::errors::store_failed)?
         {
             return Err(Status::Io);

@@ -2,15 +2,16 @@
 //! it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::TargetId;
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::{Registry, Unit};
 use wire::data::{self, Procedure};
 
-use crate::Metaserver;
+use crate::data::Data;
 
 /// A data server that says nothing for this long when it is asked how it is gets no new files.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(3);
@@ -50,20 +51,20 @@ impl Reports {
 
     /// Whether nobody else is looking at `target`; then the caller has to.
     fn begin(&self, target: TargetId) -> bool {
-        self.looking.lock().unwrap_or_else(PoisonError::into_inner).insert(target)
+        self.looking.lock().insert(target)
     }
 
     fn end(&self, target: TargetId) {
-        self.looking.lock().unwrap_or_else(PoisonError::into_inner).remove(&target);
+        self.looking.lock().remove(&target);
     }
 }
 
-impl Metaserver {
+impl Data {
     /// Asks the data servers of these targets how they are, in the background. One that does not answer
     /// counts as silent at once, and not only when its reports stay away, until it reports again.
     pub(crate) fn look_at(&self, targets: &[TargetId]) {
         for target in targets.iter().copied().filter(|target| self.reports.begin(*target)) {
-            let (reports, data) = (Arc::clone(&self.reports), Arc::clone(&self.data));
+            let (reports, data) = (Arc::clone(&self.reports), Arc::clone(&self.cluster.data_servers));
             tokio::spawn(async move {
                 if let Some(peer) = data.peer(target) {
                     let answer =

@@ -12,19 +12,20 @@
 //! asked side by side. Askers of one file share a round that began after they came.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{Command, FileLayout, Inode, InodeId, Observation, TargetId, Time, Unsettled, read};
+use parking_lot::Mutex;
 use store::View;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::data::{ObjectStat, Procedure, stat};
 use wire::nfs4::{Bitmap, Status, attr};
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::data::proxy::FileData;
 use crate::errors::store_failed;
 
@@ -63,7 +64,7 @@ impl Rounds {
     }
 
     fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<Option<Round>>> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         // Files that no operation waits for are forgotten, so that the map stays small.
         files.retain(|_, file| Arc::strong_count(file) > 1);
         Arc::clone(files.entry(inode).or_default())
@@ -131,7 +132,7 @@ fn version(objects: impl Iterator<Item = ObjectStat>) -> u64 {
     objects.fold(0, |hash, object| mix(mix(hash, object.len), object.modified_ns))
 }
 
-impl Metaserver {
+impl Data {
     /// `inode` with the size, times and change attribute that it has now: what data servers acknowledged
     /// before the call counts.
     ///
@@ -139,11 +140,11 @@ impl Metaserver {
     /// `Delay` when a data server of the file has not answered for [`HOLD_MAX`].
     pub(crate) async fn true_inode(&self, inode: Inode) -> Result<Inode, Status> {
         let came = self.rounds.ticket();
-        if !self.is_unsettled(&*self.view()?, &inode)? {
+        if !self.is_unsettled(&*self.machine.view()?, &inode)? {
             return Ok(inode);
         }
         self.learn(inode.id, came).await?;
-        let now = self.inode(&*self.view()?, inode.id)?;
+        let now = self.machine.inode(&*self.machine.view()?, inode.id)?;
         if now.generation == inode.generation { Ok(now) } else { Err(Status::Stale) }
     }
 
@@ -196,11 +197,11 @@ impl Metaserver {
                 if observation.version != file.mark.version || observation.durable {
                     files.push(observation);
                 } else if !durable {
-                    self.idle_layouts.note_look(file.inode, file.mark);
+                    self.state.idle_layouts.note_look(file.inode, file.mark);
                 }
             }
             if !files.is_empty() {
-                self.propose(None, Command::Observe { files }).await?;
+                self.state.propose(None, Command::Observe { files }).await?;
             }
             failed.extend(silent);
         }
@@ -232,7 +233,7 @@ impl Metaserver {
     }
 
     fn to_ask(&self, files: &[InodeId]) -> Result<(Vec<Asked>, Vec<FileData>), Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let (mut asked, mut data) = (Vec::new(), Vec::new());
         for id in files {
             let Some(mark) = read::unsettled(&*view, *id).map_err(store_failed)? else { continue };
@@ -294,23 +295,23 @@ impl Metaserver {
     pub(crate) async fn version_before_grant(&self, inode: &Inode) -> Result<u64, Status> {
         // Its objects were made just now. Unknown: the first look finds another version, and takes that for a
         // write.
-        let Some(layout) = inode.columns() else { return Ok(self.entropy.u64()) };
-        let mark = read::unsettled(&*self.view()?, inode.id).map_err(store_failed)?;
+        let Some(layout) = inode.columns() else { return Ok(self.machine.entropy.u64()) };
+        let mark = read::unsettled(&*self.machine.view()?, inode.id).map_err(store_failed)?;
         if let Some(mark) = mark {
             return Ok(mark.version);
         }
-        let mark = Unsettled { grant: 0, version: 0 };
+        let mark = Unsettled { grant: 0, version: 0, times_set: 0 };
         let objects = vec![None; layout.columns as usize];
         let mut asked = [Asked { inode: inode.id, truncations: inode.truncations, mark, layout, objects }];
         let silent = self.stat_columns(&mut asked, &[self.file_data(inode)?], false).await?;
-        Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.entropy.u64() })
+        Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.machine.entropy.u64() })
     }
 
     /// Settles files that were written through layouts, for ever: what a client left when it closed a file,
     /// died, or lost its layout, and what a metaserver that led before has not come to.
     pub(crate) async fn settle_files(self: Arc<Self>) {
         loop {
-            if self.replica.leads()
+            if self.machine.replica.leads()
                 && let Err(status) = self.settle_round().await
             {
                 tracing::debug!(?status, "files whose layouts ended wait to be settled");
@@ -322,7 +323,8 @@ impl Metaserver {
     async fn settle_round(&self) -> Result<(), Status> {
         let mut after = InodeId(0);
         loop {
-            let files = read::to_settle(&*self.view()?, after, FILES_AT_ONCE).map_err(store_failed)?;
+            let files =
+                read::to_settle(&*self.machine.view()?, after, FILES_AT_ONCE).map_err(store_failed)?;
             let Some(last) = files.last() else { return Ok(()) };
             after = *last;
             let waiting = self.observe(&files, true).await?;
@@ -351,7 +353,7 @@ mod tests {
         let unit = StripeUnit::DEFAULT;
         let u = u64::from(unit.bytes());
         let layout = FileLayout { device: DeviceId(1), first: 1, unit, columns: 2 };
-        let mark = Unsettled { grant: 7, version: 0 };
+        let mark = Unsettled { grant: 7, version: 0, times_set: 0 };
         let seen =
             |objects| Asked { inode: InodeId(3), truncations: 2, mark, layout, objects }.observation(true);
         let both = seen(vec![Some(object(u + 5, 1_500_000_000)), Some(object(u, 20))]);

@@ -4,18 +4,19 @@
 //! that a change of exports holds for mounted clients, and a handle that was learnt from a client of another
 //! export is refused.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{Inode, InodeId, MapChange};
 use nfs::Connection;
+use parking_lot::RwLock;
 use store::View;
 use wire::handle;
 use wire::nfs4::{ArgOp, Status};
 use wire::rpc::Credential;
 
-use crate::Metaserver;
 use crate::consistency::Consistency;
+use crate::exports::Admission;
 use crate::exports::{Access, Export, Exports, Rules, changes_pending};
 use crate::nfs4::Context;
 use crate::user::User;
@@ -64,36 +65,36 @@ pub(crate) struct CurrentExports(RwLock<Arc<Exports>>);
 
 impl CurrentExports {
     pub(crate) fn get(&self) -> Arc<Exports> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     /// Whether that changes anything for clients: where there were none nobody was served.
     pub(crate) fn replace(&self, exports: Exports) -> bool {
-        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.write();
         let changes = !current.is_empty() && **current != exports;
         *current = Arc::new(exports);
         changes
     }
 }
 
-impl Metaserver {
+impl Admission {
     /// Asks layouts to write back whenever exports have changed: data servers know no directories, so a
     /// client that may no longer write must not keep one. The leader does it, once for all metaservers. The
     /// state machine knows of the change until that is done, so that the next leader goes on.
     pub(crate) async fn recall_when_exports_change(self: Arc<Self>) {
         loop {
             // The first answer of a leader that was just elected may be late.
-            let _ = tokio::time::timeout(PENDING_LOOK_EVERY, self.exports_changed.notified()).await;
-            let pending = changes_pending(&self.map().settings);
-            if pending.is_empty() || !self.replica.leads() {
+            let _ = tokio::time::timeout(PENDING_LOOK_EVERY, self.cluster.exports_changed.notified()).await;
+            let pending = changes_pending(&self.cluster.map().settings);
+            if pending.is_empty() || !self.machine.replica.leads() {
                 continue;
             }
-            if !Arc::clone(&self).recall_layouts_to_write().await {
+            if !Arc::clone(&self.state).recall_layouts_to_write().await {
                 continue;
             }
             // Those that were seen before: one that came meanwhile has its own turn.
             let done = pending.into_iter().map(|key| (key, None)).collect();
-            if let Err(status) = self.change_map(MapChange::Set(done)).await {
+            if let Err(status) = self.cluster.change_map(MapChange::Set(done)).await {
                 tracing::info!(
                     ?status,
                     "layouts to write are called back once more: the cluster map could not be changed"
@@ -109,7 +110,7 @@ impl Metaserver {
     /// privileged ones are asked for. `Stale` for an address that other directories are exported to: a handle
     /// that it learnt elsewhere.
     pub(crate) fn rules(&self, connection: &Connection, export: InodeId) -> Result<Rules, Status> {
-        let exports = self.exports.get();
+        let exports = self.cluster.exports.get();
         match exports.find(export, connection.peer().ip()) {
             Some(export) if admits_port(&export.rules, connection) => Ok(export.rules),
             Some(_) => Err(Status::Access),
@@ -123,18 +124,18 @@ impl Metaserver {
     /// # Errors
     /// `Access` if not.
     pub(crate) fn check_admitted(&self, connection: &Connection) -> Result<(), Status> {
-        if admits_any(&self.exports.get(), connection) { Ok(()) } else { Err(Status::Access) }
+        if admits_any(&self.cluster.exports.get(), connection) { Ok(()) } else { Err(Status::Access) }
     }
 
     /// The exports that this connection is admitted to, one for each directory.
     pub(crate) fn admitted_exports(&self, connection: &Connection) -> Vec<Export> {
-        let exports = self.exports.get();
+        let exports = self.cluster.exports.get();
         admitted(&exports, connection).cloned().collect()
     }
 
     /// Whether this connection is admitted to lazy exports only.
     pub(crate) fn is_lazy_client(&self, connection: &Connection) -> bool {
-        let exports = self.exports.get();
+        let exports = self.cluster.exports.get();
         exports.any_lazy()
             && admits_any(&exports, connection)
             && admitted(&exports, connection).all(|export| export.rules.consistency == Consistency::Lazy)
@@ -143,7 +144,7 @@ impl Metaserver {
     /// The caller's identity in an export.
     ///
     /// # Errors
-    /// As [`Metaserver::rules`].
+    /// As [`Admission::rules`].
     pub(crate) fn user(
         &self,
         connection: &Connection,
@@ -157,7 +158,7 @@ impl Metaserver {
     /// operation without one or in the pseudo file system.
     ///
     /// # Errors
-    /// As [`Metaserver::rules`].
+    /// As [`Admission::rules`].
     pub(crate) fn admit(&self, context: &Context, op: &ArgOp) -> Result<(), Status> {
         match context.state.current.map(|current| current.via) {
             _ if is_for_everybody(op) => Ok(()),
@@ -169,7 +170,7 @@ impl Metaserver {
     /// Whether the current file may be changed.
     ///
     /// # Errors
-    /// `RoFs` if not, or as [`Metaserver::rules`].
+    /// `RoFs` if not, or as [`Admission::rules`].
     pub(crate) fn check_writable(&self, context: &Context) -> Result<(), Status> {
         let Via::Export(export) = context.state.current()?.via else { return Err(Status::RoFs) };
         match self.rules(&context.connection, export)?.access {
@@ -196,7 +197,7 @@ impl Metaserver {
                 Some(above) if above != at => above,
                 _ => return Err(Status::Stale),
             };
-            parent = self.inode(view, above)?.directory().map(|directory| directory.parent);
+            parent = self.machine.inode(view, above)?.directory().map(|directory| directory.parent);
             at = above;
         }
         Err(Status::Stale)

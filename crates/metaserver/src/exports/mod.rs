@@ -8,3 +8,19 @@ mod rules;
 pub use refusals::Refusals;
 pub(crate) use rules::*;
 pub use rules::{Access, Export, Exports, NOBODY, Rules, Squash};
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::exports::pseudo::DirectoryNames;
+use crate::machine::StateMachine;
+use crate::state::ClientState;
+
+/// Admission of calls: exports, the pseudo file system above them, and the calls that were refused.
+pub struct Admission {
+    pub(crate) machine: Arc<StateMachine>,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) state: Arc<ClientState>,
+    pub(crate) directory_names: DirectoryNames,
+    pub(crate) refusals: Refusals,
+}

@@ -18,15 +18,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 
-use host::Locked;
 use namespace::{Entry, Inode, InodeId, Kind, read};
 use nfs::Connection;
+use parking_lot::Mutex;
 use store::View;
 use wire::nfs4::{ArgOp, ResOp, Status};
 
 use crate::errors::store_failed;
+use crate::exports::Admission;
 use crate::exports::Export;
 use crate::exports::admission::{DEPTH_MAX, Via, is_for_everybody};
 use crate::exports::refusals::Reason;
@@ -48,11 +48,11 @@ type PseudoEntry = (Entry, Result<Inode, Status>, Via);
 
 impl DirectoryNames {
     fn get(&self, dir: InodeId) -> Option<Vec<u8>> {
-        self.0.locked().get(&dir).cloned()
+        self.0.lock().get(&dir).cloned()
     }
 
     fn put(&self, dir: InodeId, name: Vec<u8>) {
-        let mut names = self.0.locked();
+        let mut names = self.0.lock();
         if names.len() >= NAMES_MAX {
             names.clear();
         }
@@ -117,13 +117,13 @@ impl PseudoTree {
             modified: real.created,
             changed: real.created,
             // Both only grow, and one of them does whenever a name comes or goes here.
-            change: real.change + server.map().head.version,
+            change: real.change + server.cluster.map().head.version,
             ..real.clone()
         })
     }
 }
 
-impl Metaserver {
+impl Admission {
     /// The way from the root to an exported directory as it is now; none: it was removed.
     pub(crate) fn way_to(&self, view: &dyn View, export: &Export) -> Result<Option<Way>, Status> {
         self.way_with_hint(view, export.root, &export.path)
@@ -178,13 +178,15 @@ impl Metaserver {
         }
         Ok(name)
     }
+}
 
+impl Metaserver {
     /// What a client sees of the tree above its exports.
     pub(crate) fn pseudo_tree(&self, view: &dyn View, connection: &Connection) -> Result<PseudoTree, Status> {
-        let exports = self.admitted_exports(connection);
+        let exports = self.admission.admitted_exports(connection);
         let mut ways = Vec::with_capacity(exports.len());
         for export in &exports {
-            ways.extend(self.way_to(view, export)?);
+            ways.extend(self.admission.way_to(view, export)?);
         }
         Ok(PseudoTree { ways })
     }
@@ -232,7 +234,7 @@ impl Metaserver {
         let mut entries = Vec::new();
         for Child { inode, name, via } in tree.children(dir) {
             if inode.0 > after_cookie {
-                let shown = self.inode(view, inode).and_then(|real| match via {
+                let shown = self.machine.inode(view, inode).and_then(|real| match via {
                     Via::Export(_) => Ok(real),
                     Via::Pseudo => tree.directory(self, &real),
                 });
@@ -244,7 +246,7 @@ impl Metaserver {
 }
 
 fn find(server: &Metaserver, context: &Context, name: &[u8]) -> Result<Child, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = server.current_dir(&*view, context)?;
     let name = names::checked(name)?;
     let tree = server.pseudo_tree(&*view, &context.connection)?;
@@ -253,28 +255,28 @@ fn find(server: &Metaserver, context: &Context, name: &[u8]) -> Result<Child, St
     }
     // What is there, and not for this client, is worth a line of the log.
     if read::lookup(&*view, dir.id, &name).map_err(store_failed)?.is_some() {
-        let above = server.path_of_directory(&*view, dir.id)?;
+        let above = server.admission.path_of_directory(&*view, dir.id)?;
         let path = [above.trim_end_matches('/').as_bytes(), &name].join(&b'/');
-        server.note_refusal(&context.connection, Reason::Path, &path);
+        server.admission.note_refusal(&context.connection, Reason::Path, &path);
     }
     Err(Status::NoEnt)
 }
 
 fn lookup(server: &Metaserver, context: &mut Context, name: &[u8]) -> Result<(), Status> {
     let child = find(server, context, name)?;
-    let inode = server.inode(&*server.view()?, child.inode)?;
+    let inode = server.machine.inode(&*server.machine.view()?, child.inode)?;
     context.state.set_current(&inode, child.via);
     Ok(())
 }
 
 fn lookupp(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = server.current_dir(&*view, context)?;
     if dir.id == InodeId::ROOT {
         return Err(Status::NoEnt);
     }
     let parent = dir.directory().ok_or(Status::NotDir)?.parent;
-    let parent = server.inode(&*view, parent)?;
+    let parent = server.machine.inode(&*view, parent)?;
     context.state.set_current(&parent, Via::Pseudo);
     Ok(())
 }
@@ -335,7 +337,7 @@ mod tests {
         for number in 0..2 * NAMES_MAX as u64 {
             names.put(InodeId(number), b"name".to_vec());
         }
-        assert!(names.0.locked().len() <= NAMES_MAX);
+        assert!(names.0.lock().len() <= NAMES_MAX);
         assert_eq!(names.get(InodeId(2 * NAMES_MAX as u64 - 1)), Some(b"name".to_vec()));
     }
 }

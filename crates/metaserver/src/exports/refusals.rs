@@ -7,16 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nfs::Connection;
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use wire::nfs4::Status;
 
-use crate::Metaserver;
+use crate::exports::Admission;
 
 /// Pairs of address and reason with lines of their own: about 100 KiB. All others share one line for each
 /// reason.
@@ -114,7 +114,7 @@ impl Refusals {
     /// Counts a refusal. Returns how many of the same kind there were, when that is worth a line in the log.
     fn note(&self, address: IpAddr, reason: Reason, now: Duration) -> Option<u64> {
         self.counts.get_or_create(&vec![("reason", reason.word())]).inc();
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock();
         memory.count += 1;
         memory.last = Some(Last { address, reason });
         let mut key = (Some(one_network(address)), reason);
@@ -135,7 +135,7 @@ impl Refusals {
 
     /// How many refusals there were, and the last one.
     pub(crate) fn seen(&self) -> (u64, Option<Last>) {
-        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.memory.lock();
         (memory.count, memory.last)
     }
 }
@@ -148,12 +148,14 @@ fn one_network(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Metaserver {
+impl Admission {
     /// Notes that a client was refused with `status`.
     pub(crate) fn note_refused(&self, connection: &Connection, status: Status, asked: &[u8]) {
         let reason = match status {
             Status::Stale => Reason::Handle,
-            _ if self.exports.get().of_address(connection.peer().ip()).next().is_some() => Reason::Port,
+            _ if self.cluster.exports.get().of_address(connection.peer().ip()).next().is_some() => {
+                Reason::Port
+            }
             _ => Reason::Address,
         };
         self.note_refusal(connection, reason, asked);
@@ -162,7 +164,7 @@ impl Metaserver {
     /// Notes that a client was refused for `reason`.
     pub(crate) fn note_refusal(&self, connection: &Connection, reason: Reason, asked: &[u8]) {
         let address = connection.peer().ip().to_canonical();
-        let Some(count) = self.refusals.note(address, reason, self.clock.monotonic()) else { return };
+        let Some(count) = self.refusals.note(address, reason, self.machine.clock.monotonic()) else { return };
         let asked = String::from_utf8_lossy(&asked[..asked.len().min(ASKED_BYTES_MAX)]);
         tracing::warn!(
             %address,
@@ -214,7 +216,7 @@ mod tests {
         };
         let lines = (0..100_000).filter(|number| note(*number, 5000).is_some()).count();
         assert!(lines < KNOWN_MAX + 20, "{lines}");
-        assert!(refusals.memory.lock().unwrap().known.len() <= KNOWN_MAX + 1);
+        assert!(refusals.memory.lock().known.len() <= KNOWN_MAX + 1);
         assert_eq!(note(100_000, 5000 + 3600), Some(1), "what was silent for an hour has made room");
     }
 }

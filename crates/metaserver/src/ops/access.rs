@@ -12,7 +12,7 @@ use crate::nfs4::Context;
 use crate::user::Permission;
 
 pub(crate) fn access(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = server.current(&*view, context)?;
     let user = server.caller(context)?;
     let xattrs = if context.minor_version >= 2 { XATTR_READ | XATTR_WRITE | XATTR_LIST } else { 0 };

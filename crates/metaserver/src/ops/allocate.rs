@@ -7,7 +7,6 @@ use wire::nfs4::allocate::Args;
 
 use super::write::{end_of, without_set_id, writable, wrote};
 use crate::Metaserver;
-use crate::data::migration;
 use crate::nfs4::Context;
 
 pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
@@ -16,8 +15,8 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
         return Err(Status::Inval);
     }
     let end = end_of(args.offset, args.length)?;
-    let inode = migration::in_columns(server, inode).await?;
+    let inode = server.data.in_columns(inode).await?;
     without_set_id(server, context, &inode).await?;
-    server.allocate_data(&inode, args.offset, args.length).await?;
+    server.data.allocate_data(&inode, args.offset, args.length).await?;
     wrote(server, context, &inode, end).await
 }

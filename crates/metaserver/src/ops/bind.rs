@@ -20,14 +20,14 @@ pub(crate) async fn bind(server: &Metaserver, context: &Context, args: Args) -> 
     }
     if !context.connection.is_associated(args.sessid) {
         // What the client did at another metaserver is its own, however lazily it reads.
-        server.read_barrier().await?;
+        server.machine.read_barrier().await?;
     }
     if dir != DirFromServer::Back {
         context.connection.associate(args.sessid);
     }
     if dir != DirFromServer::Fore {
         session.back.bind(&context.connection);
-        server.wake_lock_waiters(ClientId(session.client()));
+        server.state.wake_lock_waiters(ClientId(session.client()));
     }
     Ok(ResOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
 }

@@ -13,12 +13,11 @@ use super::write::{end_of, without_set_id, wrote};
 use crate::Metaserver;
 use crate::attributes::nfs4::CLONE_BLOCK_BYTES;
 use crate::data::copy::{At, How};
-use crate::data::migration;
 use crate::nfs4::Context;
 
 pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let source = readable_source(server, context, args.src_stateid)?;
-    let source = server.true_inode(source).await?;
+    let source = server.data.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
     let count = count(&source, args.src_offset, args.count)?;
     let end = end_of(args.dst_offset, count)?;
@@ -35,11 +34,11 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
         return Ok(()); // nothing to share: as quick, and as much at once
     }
     without_set_id(server, context, &target).await?;
-    let source = migration::in_columns(server, source).await?;
+    let source = server.data.in_columns(source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Changes).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
-    server.copy_data(from, to, count, How::Clone).await?;
+    server.data.copy_data(from, to, count, How::Clone).await?;
     if count > 0 {
         wrote(server, context, &target, end).await?;
     }

@@ -16,9 +16,8 @@ pub(crate) async fn close(server: &Metaserver, context: &mut Context, args: Args
         Ok(Command::Close { client, stateid: given })
     };
     server.change(context, prepare).await?;
-    server.state_returned.notify_waiters();
-    server.deferred_ready.notify_one();
-    server.tell_lock_waiters(inode); // its locks went with it
+    server.state.note_returned();
+    server.state.tell_lock_waiters(inode); // its locks went with it
     // The state is gone; RFC 8881 has the invalid stateid returned, so that no one tries it again.
     Ok(ResOk { open_stateid: Stateid::INVALID })
 }

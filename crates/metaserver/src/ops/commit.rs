@@ -8,13 +8,13 @@ use crate::nfs4::Context;
 
 pub(crate) async fn commit(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {
-        let view = server.view()?;
+        let view = server.machine.view()?;
         server.current_file(&*view, context)?
     };
     if args.offset.checked_add(u64::from(args.count)).is_none() {
         return Err(Status::Inval);
     }
     server.caller(context)?.check_commit(&inode)?;
-    server.commit_data(&inode).await?;
-    Ok(ResOk { writeverf: server.write_verifier.get() })
+    server.data.commit_data(&inode).await?;
+    Ok(ResOk { writeverf: server.data.write_verifier.get() })
 }

@@ -13,19 +13,18 @@ use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 use super::write::{end_of, without_set_id, writable, write_bytes, wrote};
 use crate::Metaserver;
 use crate::data::copy::{At, How};
-use crate::data::migration;
 use crate::nfs4::Context;
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the first byte goes: see WRITE.
-    let writeverf = server.write_verifier.get();
+    let writeverf = server.data.write_verifier.get();
     if !args.source_server.is_empty() {
         // From another server. Not NOTSUPP, after which Linux tries no COPY at all any more; this sends a
         // client to reading and writing (section 11.1.2.3).
         return Err(Status::OffloadDenied);
     }
     let source = readable_source(server, context, args.src_stateid)?;
-    let source = server.true_inode(source).await?;
+    let source = server.data.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
     if source.id == target.id {
         return Err(Status::Inval);
@@ -40,11 +39,11 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
         return Ok(done(count, StableHow::FileSync));
     }
     without_set_id(server, context, &target).await?;
-    let source = migration::in_columns(server, source).await?;
+    let source = server.data.in_columns(source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Stays).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
-    let copied = server.copy_data(from, to, count, How::Copy).await?;
+    let copied = server.data.copy_data(from, to, count, How::Copy).await?;
     if copied > 0 {
         wrote(server, context, &target, args.dst_offset + copied).await?;
     }
@@ -67,7 +66,7 @@ pub(super) async fn copy_small(
         return Ok(false);
     }
     if count > 0 {
-        let (data, _) = server.read_data(source, from, count as u32).await?;
+        let (data, _) = server.data.read_data(source, from, count as u32).await?;
         write_bytes(server, context, target, to, data, StableHow::FileSync).await?;
     }
     Ok(true)
@@ -98,16 +97,22 @@ pub(super) async fn in_columns_like(
         && (unlike == Unlike::Changes || (layout.unit, layout.columns) == (planned.unit, planned.columns))
         && take_new_files(server, source, layout)?
     {
-        server.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
+        server.state.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
     }
-    migration::in_columns(server, target).await
+    server.data.in_columns(target).await
 }
 
 /// Whether all targets of a source's columns take new files.
 fn take_new_files(server: &Metaserver, source: &Inode, layout: FileLayout) -> Result<bool, Status> {
-    let data = server.file_data_of(source.id, source.generation, layout)?;
-    let usable: BTreeSet<TargetId> =
-        server.data.usable().iter().filter(|target| target.has_room).map(|target| target.target).collect();
+    let data = server.data.file_data_of(source.id, source.generation, layout)?;
+    let usable: BTreeSet<TargetId> = server
+        .cluster
+        .data_servers
+        .usable()
+        .iter()
+        .filter(|target| target.has_room)
+        .map(|target| target.target)
+        .collect();
     let mut columns = 0..layout.columns;
     Ok(columns
         .all(|column| layout.target(&data.targets, column).is_some_and(|target| usable.contains(&target))))
@@ -119,9 +124,9 @@ pub(super) fn readable_source(
     context: &Context,
     stateid: Stateid,
 ) -> Result<Inode, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let saved = context.state.saved_in_same_export()?;
-    let inode = server.inode(&*view, saved.inode)?;
+    let inode = server.machine.inode(&*view, saved.inode)?;
     if inode.generation != saved.generation {
         return Err(Status::Stale);
     }
@@ -130,7 +135,7 @@ pub(super) fn readable_source(
     let stateid =
         if stateid == Stateid::CURRENT { saved.stateid.ok_or(Status::BadStateid)? } else { stateid };
     server.check_io(&*view, context, stateid, &inode, Share::READ)?;
-    server.check_no_truncation(&*view, &inode)?;
+    server.data.check_no_truncation(&*view, &inode)?;
     Ok(inode)
 }
 

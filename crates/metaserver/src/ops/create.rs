@@ -21,7 +21,7 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
     if args.createattrs.size.is_some() {
         return Err(Status::Inval); // only files have one that can be set, and OPEN makes those
     }
-    let wanted = Wanted::for_new(&args.createattrs, &server.idmap())?;
+    let wanted = Wanted::for_new(&args.createattrs, &server.attributes.idmap())?;
     let mut attrset = settable_of(&args.createattrs);
     if matches!(args.objtype, CreateType::Symlink(_)) && wanted.mode != Some(SYMLINK_MODE) {
         attrset.clear(attr::MODE);
@@ -40,7 +40,7 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
     let prepare = {
         let context = context.state.current()?;
         move |view: &dyn store::View| {
-            let parent = server.inode(view, context.inode)?;
+            let parent = server.machine.inode(view, context.inode)?;
             user.check(&parent, Permission::WRITE_AND_SEARCH)?;
             let is_dir = node == NewNode::Directory;
             let mode = match node {

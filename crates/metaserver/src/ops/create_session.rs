@@ -43,17 +43,17 @@ pub(crate) async fn create_session(
         channels: Channels { fore, back, callback },
         address: context.connection.peer().ip(),
     };
-    let reply = server.propose(None, command).await?;
+    let reply = server.state.propose(None, command).await?;
     let Reply::Session { id, client, sequence, channels, ended } = reply else {
         return Err(Status::ServerFault);
     };
     // The command has ended a courtesy.
-    server.leases.begin(client, server.clock.monotonic());
+    server.state.leases.begin(client, server.machine.clock.monotonic());
     if let Some(before) = ended {
-        server.client_ended(before);
+        server.state.client_ended(before);
     }
     let bind = args.flags & CONN_BACK_CHAN != 0;
-    server.begin_session(id, client, &channels, &context.connection, bind);
+    server.state.begin_session(id, client, &channels, &context.connection, bind);
     Ok(ResOk {
         sessionid: SessionId(id.0),
         sequence,

@@ -6,7 +6,6 @@ use wire::nfs4::deallocate::Args;
 
 use super::write::{end_of, without_set_id, writable, wrote};
 use crate::Metaserver;
-use crate::data::migration;
 use crate::nfs4::Context;
 
 pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
@@ -15,10 +14,10 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
         return Err(Status::Inval);
     }
     end_of(args.offset, args.length)?;
-    let inode = migration::in_columns(server, inode).await?;
+    let inode = server.data.in_columns(inode).await?;
     without_set_id(server, context, &inode).await?;
     // No layout is recalled: to other clients this is a write of zeros. What they write there at the same
     // time may come before or after it, as with any two writes.
-    server.punch_data(&inode, args.offset, args.length).await?;
+    server.data.punch_data(&inode, args.offset, args.length).await?;
     wrote(server, context, &inode, 0).await
 }

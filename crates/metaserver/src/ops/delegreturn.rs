@@ -16,9 +16,8 @@ pub(crate) async fn delegreturn(
     context.state.current()?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     server.change(context, |_| Ok(Command::DelegationReturn { client, stateid: given })).await?;
-    server.delegations.settled(given.id);
+    server.state.delegations.settled(given.id);
     // Whoever waits for it looks again; with it a layout may have gone, and a file that had no name.
-    server.state_returned.notify_waiters();
-    server.deferred_ready.notify_one();
+    server.state.note_returned();
     Ok(())
 }

@@ -13,17 +13,17 @@ pub(crate) async fn session(
 ) -> Result<(), Status> {
     let session = SessionId(args.sessionid.0);
     // Section 18.37.3. In a compound of the session itself the connection is associated with it.
-    if server.find_session(session).is_some() && !context.connection.is_associated(args.sessionid) {
+    if server.state.find_session(session).is_some() && !context.connection.is_associated(args.sessionid) {
         return Err(Status::ConnNotBoundToSession);
     }
-    server.propose(None, Command::DestroySession { session }).await?;
-    server.sessions.remove(session);
+    server.state.propose(None, Command::DestroySession { session }).await?;
+    server.state.sessions.remove(session);
     Ok(())
 }
 
 pub(crate) async fn client(server: &Metaserver, args: destroy_clientid::Args) -> Result<(), Status> {
     let client = ClientId(args.clientid.0);
-    server.propose(None, Command::DestroyClient { client }).await?;
-    server.forget_client(client);
+    server.state.propose(None, Command::DestroyClient { client }).await?;
+    server.state.forget_client(client);
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
         principal: principal(&context.credential),
         update: args.flags & UPD_CONFIRMED_REC_A != 0,
     };
-    let outcome = server.propose(None, command).await;
+    let outcome = server.state.propose(None, command).await;
     if outcome == Err(Status::ClidInUse) {
         tracing::info!(%address, owner = %args.clientowner.ownerid.0.escape_ascii(), "client refused: another client, at another address or with another credential, has its name; it is served when the lease of that one has run out");
     }
@@ -53,9 +53,9 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
     // The lease of one that is not confirmed begins when the leader first looks: strangers leave nothing in
     // memory here.
     if confirmed {
-        server.renew(id).await?;
+        server.state.renew(id).await?;
     }
-    let name: String = server.config.cluster.iter().map(|b| format!("{b:02x}")).collect();
+    let name: String = server.cluster.id.iter().map(|b| format!("{b:02x}")).collect();
     let owner = bytes::Bytes::from(format!("heorot-{name}"));
     Ok(ResOk {
         clientid: ClientId(id.0),

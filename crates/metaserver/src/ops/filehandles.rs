@@ -9,8 +9,8 @@ use crate::exports::admission::Via;
 use crate::nfs4::Context;
 
 pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Args) -> Result<(), Status> {
-    let view = server.view()?;
-    let (inode, via) = server.inode_and_via(&*view, &args.object.0)?;
+    let view = server.machine.view()?;
+    let (inode, via) = server.machine.inode_and_via(&*view, &args.object.0)?;
     context.state.set_current(&inode, via);
     Ok(())
 }
@@ -18,9 +18,9 @@ pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Ar
 /// The root of the volume for a client that it is exported to; for the clients of directories the root of the
 /// pseudo file system (RFC 8881, section 7.3).
 pub(crate) fn putrootfh(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
-    let view = server.view()?;
-    let root = server.inode(&*view, InodeId::ROOT)?;
-    let of_volume = server.rules(&context.connection, InodeId::ROOT);
+    let view = server.machine.view()?;
+    let root = server.machine.inode(&*view, InodeId::ROOT)?;
+    let of_volume = server.admission.rules(&context.connection, InodeId::ROOT);
     // Without any export the next operation is refused.
     let via = if of_volume == Err(Status::Stale) { Via::Pseudo } else { Via::Export(InodeId::ROOT) };
     context.state.set_current(&root, via);
@@ -30,7 +30,7 @@ pub(crate) fn putrootfh(server: &Metaserver, context: &mut Context) -> Result<()
 pub(crate) fn getfh(server: &Metaserver, context: &Context) -> Result<getfh::ResOk, Status> {
     let current = context.state.current()?;
     Ok(getfh::ResOk {
-        object: FileHandle::from(server.handle(current.via, current.inode, current.generation)),
+        object: FileHandle::from(server.machine.handle(current.via, current.inode, current.generation)),
     })
 }
 

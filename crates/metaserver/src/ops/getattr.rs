@@ -12,13 +12,13 @@ use crate::nfs4::{Context, client, stateid};
 
 pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     check_readable(&args.attr_request)?;
-    let mut inode = server.current(&*server.view()?, context)?;
+    let mut inode = server.current(&*server.machine.view()?, context)?;
     // LAYOUTCOMMIT, in this compound, asked the data servers a moment ago.
     if depend_on_data(&args.attr_request) && context.state.observed != Some(inode.id) {
-        inode = server.true_inode(inode).await?;
+        inode = server.data.true_inode(inode).await?;
     }
-    let view = server.view()?;
-    let attrs = Box::new(server.attributes(
+    let view = server.machine.view()?;
+    let attrs = Box::new(server.attributes.attributes(
         context,
         &*view,
         &inode,
@@ -44,7 +44,7 @@ fn holds(server: &Metaserver, context: &Context, returned: Stateid) -> Result<bo
     let Ok(returned) = context.state.resolve(returned).and_then(|returned| stateid(&returned)) else {
         return Ok(true); // DELEGRETURN refuses what it says
     };
-    let state = read::state(&*server.view()?, returned.id).map_err(store_failed)?;
+    let state = read::state(&*server.machine.view()?, returned.id).map_err(store_failed)?;
     let client = client(context)?;
     Ok(matches!(state, Some(State::Delegation(held)) if held.client == client && !held.revoked))
 }

@@ -69,7 +69,7 @@ pub(crate) fn getdeviceinfo(server: &Metaserver, args: Args) -> Result<ResOk, Er
     if args.layout_type != LayoutType::FILES {
         return Err(Status::UnknownLayoutType.into());
     }
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let device = WireDevice::find(&*view, device_number(args.device_id))?;
     if device.id != args.device_id {
         return Err(Status::NoEnt.into());

@@ -10,7 +10,7 @@ use crate::errors::store_failed;
 use crate::nfs4::Context;
 
 pub(crate) fn getxattr(server: &Metaserver, context: &Context, args: &Args) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = server.current(&*view, context)?;
     let name = xattrs::checked_name(&args.name)?;
     xattrs::check_read(&server.caller(context)?, &inode)?;

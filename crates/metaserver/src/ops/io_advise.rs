@@ -9,7 +9,7 @@ use crate::Metaserver;
 use crate::nfs4::Context;
 
 pub(crate) fn io_advise(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = server.current_file(&*view, context)?;
     server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
     if args.offset.checked_add(args.count).is_none() {

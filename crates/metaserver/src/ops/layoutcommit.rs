@@ -28,13 +28,13 @@ pub(crate) async fn layoutcommit(
     let modified = args.time_modify.map(time_from).transpose()?;
     // What other writes of this client are there already counts with it: fewer changes of the file, for the
     // client as well.
-    let observed = server.observation(inode).await;
+    let observed = server.data.observation(inode).await;
     let is_observed = observed.is_some();
     let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified, observed };
     let user = server.caller(context)?;
     match server.change(context, |_| Ok(command)).await {
         Ok(Reply::Committed { size }) => {
-            let file = server.inode(&*server.view()?, inode)?;
+            let file = server.machine.inode(&*server.machine.view()?, inode)?;
             if let Some(set) = after_write(&user, &file).filter(|_| last_write.is_some()) {
                 let clear = |_: &dyn store::View| Ok(Command::SetAttributes { inode, set });
                 server.change_step(context, Step::ClearSetId, clear).await?;

@@ -17,7 +17,7 @@ use crate::nfs4::{Context, client, stateid};
 const ERRORS_MAX: usize = 16;
 
 pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) -> Result<(), Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = check_layout(server, &*view, context, args.stateid)?;
     for error in args.errors.iter().take(ERRORS_MAX) {
         let operation = OpNum::from_u32(error.opnum).map_or("unknown", OpNum::name);
@@ -33,8 +33,8 @@ pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) ->
             status = ?error.status,
             "a client reports that a data server failed it"
         );
-        server.reports.layout_errors.inc();
-        server.look_at(&device.targets);
+        server.data.reports.layout_errors.inc();
+        server.data.look_at(&device.targets);
     }
     Ok(())
 }

@@ -15,7 +15,6 @@ use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
 use super::getdeviceinfo::WireDevice;
 use crate::Metaserver;
-use crate::data::migration;
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
 
@@ -51,10 +50,10 @@ pub(crate) async fn layoutget(
     // it needs no second one for its first WRITE, and nfs-rs, which writes through the layout that it has
     // read with, can commit. A set-id file is written through here only, so that the bits go before the first
     // byte.
-    let has_set_id = server.inode(&*server.view()?, inode)?.mode & SET_ID_BITS != 0;
-    let mode = match server.check_writable(context) {
+    let has_set_id = server.machine.inode(&*server.machine.view()?, inode)?.mode & SET_ID_BITS != 0;
+    let mode = match server.admission.check_writable(context) {
         Ok(()) if has_set_id && mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
-        Ok(()) if !has_set_id && may_write(&*server.view()?, inode, client)? => IoMode::ReadWrite,
+        Ok(()) if !has_set_id && may_write(&*server.machine.view()?, inode, client)? => IoMode::ReadWrite,
         // What was opened for writing while that was permitted: the WRITE through here tells why not.
         Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         _ => mode,
@@ -63,13 +62,13 @@ pub(crate) async fn layoutget(
     let version = match mode {
         IoMode::Read => 0,
         IoMode::ReadWrite => {
-            let file = server.inode(&*server.view()?, inode)?;
-            server.version_before_grant(&file).await?
+            let file = server.machine.inode(&*server.machine.view()?, inode)?;
+            server.data.version_before_grant(&file).await?
         }
     };
     let prepare = move |view: &dyn View| {
         // Checked before the grant: a client that is refused believes that it has no layout.
-        let file = server.inode(view, inode)?;
+        let file = server.machine.inode(view, inode)?;
         let layout = file.layout().ok_or(Status::LayoutUnavailable)?;
         if is_too_long(&body(server, inode, file.generation, layout, mode)?, args.maxcount) {
             return Err(Status::TooSmall);
@@ -83,9 +82,9 @@ pub(crate) async fn layoutget(
         Ok(Command::LayoutGet { client, inode, stateid: given, mode, made, version, export })
     };
     // Before and after: a recall that sees the grant has to see this too, however long the change takes.
-    server.granted.note(inode, client, server.clock.monotonic());
+    server.state.granted.note(inode, client, server.machine.clock.monotonic());
     let reply = server.change(context, prepare).await?;
-    server.granted.note(inode, client, server.clock.monotonic());
+    server.state.granted.note(inode, client, server.machine.clock.monotonic());
     let Reply::Layout { stateid, generation, layout, .. } = reply else {
         return Err(Status::ServerFault.into());
     };
@@ -93,7 +92,7 @@ pub(crate) async fn layoutget(
     if is_too_long(&body, args.maxcount) {
         // The file got more columns since the check (CLONE places a file without data): the layout goes
         // again.
-        server.revoke(client, stateid.id).await?;
+        server.state.revoke(client, stateid.id).await?;
         return Err(Status::TooSmall.into());
     }
     let stateid = wire_stateid(stateid);
@@ -120,14 +119,14 @@ async fn make_objects_for_layouts(
     args: &Args,
     mode: IoMode,
 ) -> Result<Option<FileLayout>, Error> {
-    let inode = server.current_file(&*server.view()?, context)?;
-    if server.relocations.is_taken(inode.id) {
+    let inode = server.current_file(&*server.machine.view()?, context)?;
+    if server.data.relocations.is_taken(inode.id) {
         return Err(Status::LayoutTryLater.into());
     }
     if inode.columns().is_some() {
         // Through here the client is told at once that data are lost; a data server that is gone it would
         // wait for.
-        return match server.leave_lost_targets(&inode).await {
+        return match server.data.leave_lost_targets(&inode).await {
             Ok(()) => Ok(None),
             Err(Status::Io) => Err(Status::LayoutUnavailable.into()),
             Err(status) => Err(status.into()),
@@ -142,10 +141,10 @@ async fn make_objects_for_layouts(
     if inode.data() == Some(DataPlace::Inline) && inode.written == 0 {
         // A data server that is away, full or failing: the client goes through here, where that is answered
         // properly.
-        let made = migration::make_objects(server, &inode).await;
+        let made = server.data.make_objects(&inode).await;
         return made.map(Some).map_err(|_| Status::LayoutTryLater.into());
     }
-    migration::migrate_to_objects(server, inode.id).await?;
+    server.data.migrate_to_objects(inode.id).await?;
     Ok(None)
 }
 
@@ -189,9 +188,9 @@ fn body(
     layout: FileLayout,
     mode: IoMode,
 ) -> Result<bytes::Bytes, Status> {
-    let data = server.file_data_of(inode, generation, layout)?;
-    let by_column = server.object_handles_for(&data, mode);
-    let device = WireDevice::find(&*server.view()?, layout.device)?;
+    let data = server.data.file_data_of(inode, generation, layout)?;
+    let by_column = server.data.object_handles_for(&data, mode);
+    let device = WireDevice::find(&*server.machine.view()?, layout.device)?;
     // The list goes by the device's data servers, of which each target is one: the client adds
     // first_stripe_index before it looks the handle up.
     let mut by_target = vec![None; by_column.len()];

@@ -31,8 +31,7 @@ pub(crate) async fn layoutreturn(
         Return::All => ReturnScope::All,
     };
     let reply = server.change(context, |_| Ok(Command::LayoutReturn { client, scope })).await?;
-    server.state_returned.notify_waiters();
-    server.deferred_ready.notify_one();
+    server.state.note_returned();
     match reply {
         Reply::State { stateid } => Ok(ResOk { stateid: stateid.map(wire_stateid) }),
         Reply::Done => Ok(ResOk { stateid: None }),

@@ -14,13 +14,13 @@ pub(crate) fn layoutstats(server: &Metaserver, context: &Context, args: Args) ->
     if args.layout_type != LayoutType::FILES {
         return Err(Status::UnknownLayoutType);
     }
-    let view = server.view()?;
+    let view = server.machine.view()?;
     check_layout(server, &*view, context, args.stateid)?;
     let device = device_number(args.deviceid);
     if namespace::read::device(&*view, device).map_err(store_failed)?.is_none() {
         return Err(Status::Inval);
     }
-    server.reports.straight_read_bytes.inc_by(args.read.bytes);
-    server.reports.straight_written_bytes.inc_by(args.write.bytes);
+    server.data.reports.straight_read_bytes.inc_by(args.read.bytes);
+    server.data.reports.straight_written_bytes.inc_by(args.write.bytes);
     Ok(())
 }

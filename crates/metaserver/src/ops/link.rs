@@ -15,11 +15,11 @@ pub(crate) async fn link(server: &Metaserver, context: &mut Context, args: Args)
     let source = context.state.saved_in_same_export()?;
     let target = context.state.current()?;
     let prepare = move |view: &dyn store::View| {
-        let inode = server.inode(view, source.inode)?;
+        let inode = server.machine.inode(view, source.inode)?;
         if matches!(inode.kind, Kind::Directory(_)) {
             return Err(Status::IsDir);
         }
-        let dir = server.inode(view, target.inode)?;
+        let dir = server.machine.inode(view, target.inode)?;
         if !matches!(dir.kind, Kind::Directory(_)) {
             return Err(Status::NotDir);
         }

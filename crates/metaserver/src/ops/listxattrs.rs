@@ -16,7 +16,7 @@ const OVERHEAD_BYTES: usize = 16;
 const HEADER_BYTES: usize = 8;
 
 pub(crate) fn listxattrs(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = server.current(&*view, context)?;
     xattrs::check_read(&server.caller(context)?, &inode)?;
     let all = read::xattrs(&*view, inode.id).map_err(store_failed)?;

@@ -29,25 +29,25 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     };
     let kind = kind(args.locktype);
     let owner_name = owner_name(server, &owner)?;
-    let now = server.clock.monotonic();
+    let now = server.machine.clock.monotonic();
     let waiter = Waiter::new(client, owner_name, kind, range, context.state.export()?, now);
     let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
     // One that asks again is not worth an entry of the log while it cannot have its lock.
-    let asks_again = waits && server.lock_waiters.knows(inode, client, &waiter.owner);
+    let asks_again = waits && server.state.lock_waiters.knows(inode, client, &waiter.owner);
     let mut conflict = None;
     // Not of a repetition: what was granted stays granted, whosever turn it is by now.
     let prepare = |view: &dyn store::View| {
-        let current = server.inode(view, inode)?;
+        let current = server.machine.inode(view, inode)?;
         match current.kind {
             namespace::Kind::File(_) => {}
             namespace::Kind::Directory(_) => return Err(Status::IsDir),
             _ => return Err(Status::Inval),
         }
         if waits {
-            conflict = server.lock_waiters.turn_of_another(inode, &waiter, now);
+            conflict = server.state.lock_waiters.turn_of_another(inode, &waiter, now);
         }
         if asks_again && conflict.is_none() {
-            conflict = server.conflict_with(view, inode, &waiter)?;
+            conflict = server.state.conflict_with(view, inode, &waiter)?;
         }
         if conflict.is_some() {
             return Err(Status::Denied);
@@ -67,13 +67,13 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
         Reply::State { stateid: Some(stateid) } => {
             let lock_stateid = wire_stateid(stateid);
             context.state.set_stateid(lock_stateid);
-            server.lock_waiters.leave(inode, client, &waiter.owner);
-            server.tell_lock_waiters(inode); // one that excluded may only share now
+            server.state.lock_waiters.leave(inode, client, &waiter.owner);
+            server.state.tell_lock_waiters(inode); // one that excluded may only share now
             Ok(ResOk { lock_stateid })
         }
         Reply::Denied(conflict) if waits => Err(still_denied(server, context, waiter, conflict).await),
         Reply::Denied(conflict) => {
-            server.lock_waiters.leave(inode, client, &waiter.owner);
+            server.state.lock_waiters.leave(inode, client, &waiter.owner);
             Err(Error::Denied(denied(conflict)))
         }
         _ => Err(Status::ServerFault.into()),
@@ -84,7 +84,7 @@ async fn still_denied(server: &Metaserver, context: &Context, waiter: Waiter, co
     let (Some(session), Ok(current)) = (&context.session, context.state.current()) else {
         return Error::Denied(denied(conflict));
     };
-    if server.waits_on(session, current.inode, waiter).await {
+    if server.state.waits_on(session, current.inode, waiter).await {
         return Status::Delay.into();
     }
     Error::Denied(denied(conflict))
@@ -95,7 +95,7 @@ fn owner_name(server: &Metaserver, owner: &LockOwner) -> Result<Vec<u8>, Status>
     match owner {
         LockOwner::New { owner, .. } => Ok(owner.clone()),
         LockOwner::Known { lock } => {
-            match namespace::read::state(&*server.view()?, lock.id).map_err(store_failed)? {
+            match namespace::read::state(&*server.machine.view()?, lock.id).map_err(store_failed)? {
                 Some(State::Lock(lock)) => Ok(lock.owner),
                 _ => Ok(Vec::new()),
             }

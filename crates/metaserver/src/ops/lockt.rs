@@ -11,7 +11,7 @@ use crate::errors::store_failed;
 use crate::nfs4::{Context, client};
 
 pub(crate) fn lockt(server: &Metaserver, context: &Context, args: Args) -> Result<(), Error> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = server.current_file(&*view, context).map_err(|status| match status {
         Status::WrongType | Status::Symlink => Status::Inval,
         other => other,
@@ -20,7 +20,9 @@ pub(crate) fn lockt(server: &Metaserver, context: &Context, args: Args) -> Resul
     let (client, owner) = (client(context)?, &args.owner.owner.0);
     let conflict = read::conflicting_lock(&*view, inode.id, client, owner, kind(args.locktype), range);
     match conflict.map_err(store_failed)? {
-        Some(conflict) if server.yields_to_conflict(&*view, [conflict.client])? => Err(Status::Delay.into()),
+        Some(conflict) if server.state.yields_to_conflict(&*view, [conflict.client])? => {
+            Err(Status::Delay.into())
+        }
         Some(conflict) => Err(Error::Denied(denied(conflict))),
         None => Ok(()),
     }

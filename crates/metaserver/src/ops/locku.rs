@@ -21,7 +21,7 @@ pub(crate) async fn locku(server: &Metaserver, context: &mut Context, args: Args
         Reply::State { stateid: Some(stateid) } => {
             let lock_stateid = wire_stateid(stateid);
             context.state.set_stateid(lock_stateid);
-            server.tell_lock_waiters(inode);
+            server.state.tell_lock_waiters(inode);
             Ok(ResOk { lock_stateid })
         }
         _ => Err(Status::ServerFault),

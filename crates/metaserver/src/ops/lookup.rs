@@ -12,19 +12,19 @@ use crate::nfs4::Context;
 use crate::user::Permission;
 
 pub(crate) fn lookup(server: &Metaserver, context: &mut Context, args: &Args) -> Result<(), Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = server.current_dir(&*view, context)?;
     let name = names::checked(&args.objname)?;
     server.caller(context)?.check(&dir, Permission::EXECUTE)?;
     let found = read::lookup(&*view, dir.id, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
-    let inode = server.inode(&*view, found)?;
+    let inode = server.machine.inode(&*view, found)?;
     let via = context.state.current()?.via;
     context.state.set_current(&inode, via);
     Ok(())
 }
 
 pub(crate) fn lookupp(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = server.current_dir(&*view, context)?;
     server.caller(context)?.check(&dir, Permission::EXECUTE)?;
     let Kind::Directory(directory) = &dir.kind else { return Err(Status::NotDir) };
@@ -32,7 +32,7 @@ pub(crate) fn lookupp(server: &Metaserver, context: &mut Context) -> Result<(), 
     if dir.id == export {
         return Err(Status::NoEnt);
     }
-    let parent = server.inode(&*view, directory.parent)?;
+    let parent = server.machine.inode(&*view, directory.parent)?;
     context.state.set_current(&parent, Via::Export(export));
     Ok(())
 }

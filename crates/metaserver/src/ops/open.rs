@@ -67,7 +67,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         }
         (Claim::Null(name), OpenHow::Create(how)) => {
             let name = names::checked(&name)?;
-            let how = How::new(how, &server.idmap())?;
+            let how = How::new(how, &server.attributes.idmap())?;
             let attrset = how.attrset;
             let node = opener.placed(current.inode, &name).await?;
             (opener.create_or_truncate(context, current.inode, name, node, how).await?, attrset)
@@ -102,7 +102,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     };
     // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they
     // are truncated.
-    if let Err(status) = server.finish_deferred(deferred).await {
+    if let Err(status) = server.data.finish_deferred(deferred).await {
         tracing::debug!(?status, "a file that was opened is truncated later");
     }
     let via = context.state.current()?.via;
@@ -124,7 +124,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
 
 /// Nothing new before the client has said that it reclaims nothing more (RFC 8881, section 18.51.3).
 fn check_reclaimed(server: &Metaserver, client: ClientId) -> Result<(), Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let client = read::client(&*view, client).map_err(store_failed)?.ok_or(Status::StaleClientid)?;
     if client.reclaim_complete { Ok(()) } else { Err(Status::Grace) }
 }
@@ -206,8 +206,8 @@ impl Opener<'_> {
     fn command(&self, target: OpenTarget, file: Option<InodeId>) -> Command {
         let Self { client, access, deny, .. } = *self;
         let owner = self.owner.clone();
-        let now = self.server.clock.monotonic();
-        let contended = |inode| self.server.delegations.is_contended(inode, now);
+        let now = self.server.machine.clock.monotonic();
+        let contended = |inode| self.server.state.delegations.is_contended(inode, now);
         let delegate = self.delegate && !file.is_some_and(contended);
         Command::Open(Open { client, owner, target, access, deny, delegate, export: self.user.export })
     }
@@ -249,7 +249,7 @@ impl Opener<'_> {
     }
 
     fn dir(&self, view: &dyn View, dir: InodeId) -> Result<Inode, Status> {
-        let dir = self.server.inode(view, dir)?;
+        let dir = self.server.machine.inode(view, dir)?;
         match dir.kind {
             Kind::Directory(_) => Ok(dir),
             Kind::Symlink(_) => Err(Status::Symlink),
@@ -259,7 +259,7 @@ impl Opener<'_> {
 
     fn by_inode(&self, view: &dyn View, inode: InodeId) -> Result<Command, Status> {
         self.check_delegation(view, inode)?;
-        self.check_file(&self.server.inode(view, inode)?)?;
+        self.check_file(&self.server.machine.inode(view, inode)?)?;
         Ok(self.command(OpenTarget::Inode(inode), Some(inode)))
     }
 
@@ -267,7 +267,7 @@ impl Opener<'_> {
         self.user.check(&self.dir(view, dir)?, Permission::EXECUTE)?;
         let found = read::lookup(view, dir, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
         self.check_delegation(view, found)?;
-        self.check_file(&self.server.inode(view, found)?)?;
+        self.check_file(&self.server.machine.inode(view, found)?)?;
         Ok(self.command(OpenTarget::Name { dir, name }, Some(found)))
     }
 
@@ -275,10 +275,10 @@ impl Opener<'_> {
     /// is there.
     async fn placed(&self, dir: InodeId, name: &[u8]) -> Result<Option<NewNode>, Status> {
         let exists = {
-            let view = self.server.view()?;
+            let view = self.server.machine.view()?;
             read::lookup(&*view, dir, name).map_err(store_failed)?.is_some()
         };
-        if exists { Ok(None) } else { self.server.place(dir).await.map(Some) }
+        if exists { Ok(None) } else { self.server.data.place(dir).await.map(Some) }
     }
 
     /// Creates, or takes what is there; what is to be truncated is truncated when nobody else has a layout of
@@ -292,23 +292,23 @@ impl Opener<'_> {
         how: How,
     ) -> Result<Reply, Status> {
         if how.truncate {
-            let view = self.server.view()?;
+            let view = self.server.machine.view()?;
             let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
-            let inode = found.map(|found| self.server.inode(&*view, found)).transpose()?;
+            let inode = found.map(|found| self.server.machine.inode(&*view, found)).transpose()?;
             drop(view);
             if let Some(inode) = inode {
-                self.server.leave_lost_targets(&inode).await?;
+                self.server.data.leave_lost_targets(&inode).await?;
             }
         }
         for step in (0..TRUNCATION_TRIES_MAX).map(Step::Truncate) {
             let prepare = |view: &dyn View| self.create(view, dir, name.clone(), node.clone(), how);
             match self.server.change_step(context, step, prepare).await {
                 Err(Status::Delay) if how.truncate && self.server.was_put_off(context, step)? => {
-                    let view = self.server.view()?;
+                    let view = self.server.machine.view()?;
                     let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
-                    let inode = self.server.inode(&*view, found.ok_or(Status::Delay)?)?;
+                    let inode = self.server.machine.inode(&*view, found.ok_or(Status::Delay)?)?;
                     drop(view);
-                    self.server.before_truncation(&inode, Holders::AllBut(self.client)).await?;
+                    self.server.data.before_truncation(&inode, Holders::AllBut(self.client)).await?;
                 }
                 outcome => return outcome,
             }
@@ -328,7 +328,7 @@ impl Opener<'_> {
         let known = read::lookup(view, dir, &name).map_err(store_failed)?;
         let node = match known {
             Some(found) => {
-                let inode = self.server.inode(view, found)?;
+                let inode = self.server.machine.inode(view, found)?;
                 self.user.check(&parent, Permission::EXECUTE)?;
                 match (how.exists, &inode.kind) {
                     (Exists::Refuse, _) => return Err(Status::Exist),

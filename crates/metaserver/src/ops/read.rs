@@ -12,14 +12,15 @@ const OVERHEAD_BYTES: usize = 64;
 
 pub(crate) async fn read(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {
-        let view = server.view()?;
+        let view = server.machine.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        server.check_no_truncation(&*view, &inode)?;
+        server.data.check_no_truncation(&*view, &inode)?;
         inode
     };
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;
-    let inode = server.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
-    let (data, eof) = server.read_data(&inode, args.offset, args.count.min(room)).await?;
+    let inode =
+        server.data.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
+    let (data, eof) = server.data.read_data(&inode, args.offset, args.count.min(room)).await?;
     Ok(ResOk { eof, data })
 }

@@ -15,10 +15,10 @@ const OVERHEAD_BYTES: usize = 64 + RUNS_MAX * 24;
 
 pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {
-        let view = server.view()?;
+        let view = server.machine.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        server.check_no_truncation(&*view, &inode)?;
+        server.data.check_no_truncation(&*view, &inode)?;
         inode
     };
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;
@@ -26,8 +26,8 @@ pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args
     if count == 0 && args.count > 0 {
         return Err(Status::RepTooBig);
     }
-    let inode = server.true_inode_beyond(inode, args.offset.saturating_add(u64::from(count))).await?;
-    let (runs, eof) = server.read_runs(&inode, args.offset, count).await?;
+    let inode = server.data.true_inode_beyond(inode, args.offset.saturating_add(u64::from(count))).await?;
+    let (runs, eof) = server.data.read_runs(&inode, args.offset, count).await?;
     let mut offset = args.offset;
     let content = |run| {
         let (content, len) = match run {

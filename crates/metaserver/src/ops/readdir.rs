@@ -35,7 +35,7 @@ pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) 
     if files.is_empty() {
         return page;
     }
-    let silent = server.observe(&files, false).await?;
+    let silent = server.data.observe(&files, false).await?;
     let asked = files.into_iter().filter(|file| !silent.contains(file)).collect();
     look(server, context, &args, &mut Unsettled::Asked(asked))
 }
@@ -54,7 +54,7 @@ fn look(
     args: &Args,
     unsettled: &mut Unsettled,
 ) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = server.current_dir(&*view, context)?;
     server.caller(context)?.check(&dir, Permission::READ)?;
     let room = (args.maxcount as usize).min(context.room_bytes.saturating_sub(8));
@@ -74,7 +74,7 @@ fn look(
     match via {
         Via::Export(_) => {
             let add = |entry: Entry| {
-                let inode = server.inode(&*view, entry.inode);
+                let inode = server.machine.inode(&*view, entry.inode);
                 listing.add(&entry, inode, via)
             };
             read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
@@ -137,13 +137,13 @@ impl Listing<'_> {
     /// At the second look, `Delay` for a file whose data servers were not asked, or did not answer.
     fn attributes(&mut self, inode: &Inode, via: Via) -> Result<Fattr, Status> {
         let asked = &self.args.attr_request;
-        if depend_on_data(asked) && self.server.is_unsettled(self.view, inode)? {
+        if depend_on_data(asked) && self.server.data.is_unsettled(self.view, inode)? {
             match &mut self.unsettled {
                 Unsettled::Found(files) => files.push(inode.id),
                 Unsettled::Asked(files) if files.contains(&inode.id) => {}
                 Unsettled::Asked(_) => return Err(Status::Delay),
             }
         }
-        self.server.attributes(self.context, self.view, inode, via, asked)
+        self.server.attributes.attributes(self.context, self.view, inode, via, asked)
     }
 }

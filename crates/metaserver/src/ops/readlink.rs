@@ -8,7 +8,7 @@ use crate::Metaserver;
 use crate::nfs4::Context;
 
 pub(crate) fn readlink(server: &Metaserver, context: &Context) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     match server.current(&*view, context)?.kind {
         Kind::Symlink(target) => Ok(ResOk { link: target.into() }),
         _ => Err(Status::WrongType),

@@ -14,17 +14,17 @@ pub(crate) async fn remove(server: &Metaserver, context: &mut Context, args: Arg
     let name = names::checked(&args.target)?;
     let current = context.state.current()?;
     let prepare = move |view: &dyn store::View| {
-        let dir = server.inode(view, current.inode)?;
+        let dir = server.machine.inode(view, current.inode)?;
         if !matches!(dir.kind, namespace::Kind::Directory(_)) {
             return Err(Status::NotDir);
         }
         let victim = read::lookup(view, dir.id, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
-        user.check_delete(&dir, &server.inode(view, victim)?)?;
+        user.check_delete(&dir, &server.machine.inode(view, victim)?)?;
         Ok(Command::Remove { dir: dir.id, name, expect: Expect::Anything })
     };
     match server.change(context, prepare).await? {
         Reply::Removed { dir, .. } => {
-            server.deferred_ready.notify_one();
+            server.state.deferred_ready.notify_one();
             Ok(ResOk { cinfo: change_info(dir) })
         }
         _ => Err(Status::ServerFault),

@@ -17,7 +17,7 @@ pub(crate) async fn removexattr(
     let current = context.state.current()?;
     let name = xattrs::checked_name(&args.name)?;
     let prepare = move |view: &dyn store::View| {
-        let inode = server.inode(view, current.inode)?;
+        let inode = server.machine.inode(view, current.inode)?;
         xattrs::check_write(&user, &inode)?;
         Ok(Command::RemoveXattr { inode: inode.id, name })
     };

@@ -16,16 +16,16 @@ pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Arg
     let source = context.state.saved_in_same_export()?;
     let target = context.state.current()?;
     let prepare = move |view: &dyn store::View| {
-        let from_dir = server.inode(view, source.inode)?;
-        let to_dir = server.inode(view, target.inode)?;
+        let from_dir = server.machine.inode(view, source.inode)?;
+        let to_dir = server.machine.inode(view, target.inode)?;
         for dir in [&from_dir, &to_dir] {
             if !matches!(dir.kind, Kind::Directory(_)) {
                 return Err(Status::NotDir);
             }
-            server.check_inside(view, user.export, dir)?;
+            server.admission.check_inside(view, user.export, dir)?;
         }
         let moved = read::lookup(view, from_dir.id, &from).map_err(store_failed)?.ok_or(Status::NoEnt)?;
-        let moved = server.inode(view, moved)?;
+        let moved = server.machine.inode(view, moved)?;
         user.check_delete(&from_dir, &moved)?;
         user.check(&to_dir, Permission::WRITE_AND_SEARCH)?;
         if matches!(moved.kind, Kind::Directory(_)) && from_dir.id != to_dir.id {
@@ -33,13 +33,13 @@ pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Arg
             user.check(&moved, Permission::WRITE)?;
         }
         if let Some(replaced) = read::lookup(view, to_dir.id, &to).map_err(store_failed)? {
-            user.check_delete(&to_dir, &server.inode(view, replaced)?)?;
+            user.check_delete(&to_dir, &server.machine.inode(view, replaced)?)?;
         }
         Ok(Command::Rename { from_dir: from_dir.id, from, to_dir: to_dir.id, to })
     };
     match server.change(context, prepare).await? {
         Reply::Renamed { from, to, .. } => {
-            server.deferred_ready.notify_one();
+            server.state.deferred_ready.notify_one();
             Ok(ResOk { source_cinfo: change_info(from), target_cinfo: change_info(to) })
         }
         _ => Err(Status::ServerFault),

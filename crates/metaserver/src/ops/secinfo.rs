@@ -20,7 +20,7 @@ pub(crate) fn secinfo(
     context: &mut Context,
     args: &secinfo::Args,
 ) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = server.current_dir(&*view, context)?;
     let name = names::checked(&args.name)?;
     server.caller(context)?.check(&dir, Permission::EXECUTE)?;
@@ -39,7 +39,7 @@ pub(crate) fn secinfo_no_name(
     context: &mut Context,
     args: secinfo_no_name::Args,
 ) -> Result<ResOk, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = server.current(&*view, context)?;
     if args.style == secinfo_no_name::Style::Parent {
         server.current_dir(&*view, context)?;

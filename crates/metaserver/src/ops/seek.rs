@@ -11,10 +11,10 @@ use crate::nfs4::Context;
 
 pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {
-        let view = server.view()?;
+        let view = server.machine.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        server.check_no_truncation(&*view, &inode)?;
+        server.data.check_no_truncation(&*view, &inode)?;
         inode
     };
     let what = match args.what {
@@ -22,12 +22,12 @@ pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> 
         HOLE => What::Hole,
         _ => return Err(Status::UnionNotSupp),
     };
-    let inode = server.true_inode(inode).await?;
+    let inode = server.data.true_inode(inode).await?;
     let size = inode.size;
     if args.offset >= size {
         return Err(Status::NxIo);
     }
-    let found = server.seek_data(&inode, args.offset, what).await?;
+    let found = server.data.seek_data(&inode, args.offset, what).await?;
     // No more data, or the hole that every file ends in: eof, and where that is.
     let offset = found.map_or(size, |found| found.clamp(args.offset, size));
     Ok(ResOk { eof: offset == size, offset })

@@ -21,10 +21,10 @@ pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Ar
 async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let user = server.caller(context)?;
     let client = client(context)?;
-    let wanted = Wanted::for_set(&args.obj_attributes, &server.idmap())?;
+    let wanted = Wanted::for_set(&args.obj_attributes, &server.attributes.idmap())?;
     let sizes = wanted.size.is_some();
     let inode = {
-        let view = server.view()?;
+        let view = server.machine.view()?;
         let inode = if sizes {
             let file = server.current_file(&*view, context).map_err(|status| match status {
                 Status::WrongType | Status::Symlink => Status::Inval,
@@ -35,19 +35,19 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         } else {
             server.current(&*view, context)?
         };
-        check(&user, &inode, wanted.with_mode_of(&inode).set(server.now()), wanted.to_now())?;
+        check(&user, &inode, wanted.with_mode_of(&inode).set(server.machine.now()), wanted.to_now())?;
         inode
     };
     if wanted.modified.is_some() || wanted.to_now().1 {
         // What was written before the time was set must not change it later (`cp -p`).
-        let _ = server.true_inode(inode.clone()).await;
+        let _ = server.data.true_inode(inode.clone()).await;
     }
     if sizes {
-        server.leave_lost_targets(&inode).await?;
+        server.data.leave_lost_targets(&inode).await?;
     }
-    let now = server.now();
+    let now = server.machine.now();
     let prepare = |view: &dyn store::View| {
-        let inode = server.inode(view, inode.id)?;
+        let inode = server.machine.inode(view, inode.id)?;
         let set = check(&user, &inode, wanted.with_mode_of(&inode).set(now), wanted.to_now())?;
         Ok(Command::SetAttributes { inode: inode.id, set: SetAttributes { layout_of: Some(client), ..set } })
     };
@@ -55,10 +55,10 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         match server.change_step(context, step, prepare).await {
             // Whoever else holds a layout finishes what it writes before the file is truncated.
             Err(Status::Delay) if sizes && server.was_put_off(context, step)? => {
-                let inode = server.inode(&*server.view()?, inode.id)?;
-                server.before_truncation(&inode, Holders::AllBut(client)).await?;
+                let inode = server.machine.inode(&*server.machine.view()?, inode.id)?;
+                server.data.before_truncation(&inode, Holders::AllBut(client)).await?;
             }
-            Ok(Reply::Attributes { deferred, .. }) => return server.finish_deferred(deferred).await,
+            Ok(Reply::Attributes { deferred, .. }) => return server.data.finish_deferred(deferred).await,
             Ok(_) => return Err(Status::ServerFault),
             Err(status) => return Err(status),
         }

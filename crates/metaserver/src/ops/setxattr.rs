@@ -22,7 +22,7 @@ pub(crate) async fn setxattr(
         SetOption::Replace => XattrExists::Replace,
     };
     let prepare = move |view: &dyn store::View| {
-        let inode = server.inode(view, current.inode)?;
+        let inode = server.machine.inode(view, current.inode)?;
         xattrs::check_write(&user, &inode)?;
         if args.value.len() > namespace::XATTR_VALUE_BYTES_MAX {
             return Err(Status::Xattr2Big);

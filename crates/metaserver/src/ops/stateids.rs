@@ -15,7 +15,7 @@ pub(crate) async fn free(
     let client = client(context)?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     server.change(context, |_| Ok(Command::FreeState { client, stateid: given })).await?;
-    server.acknowledged(client)
+    server.state.acknowledged(client)
 }
 
 pub(crate) fn test(
@@ -30,7 +30,7 @@ pub(crate) fn test(
 fn test_one(server: &Metaserver, context: &Context, given: &Stateid) -> Status {
     let tested = || {
         let given = stateid(given)?;
-        let view = server.view()?;
+        let view = server.machine.view()?;
         let state = read::state(&*view, given.id).map_err(store_failed)?.ok_or(Status::BadStateid)?;
         if state.client() != client(context)? {
             return Err(Status::BadStateid);

@@ -16,7 +16,7 @@ pub(crate) async fn nverify(server: &Metaserver, context: &Context, given: &Fatt
 }
 
 async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<bool, Status> {
-    let mut inode = server.current(&*server.view()?, context)?;
+    let mut inode = server.current(&*server.machine.view()?, context)?;
     if !given.unknown.is_empty() || !given.mask().difference(&SUPPORTED).is_empty() {
         return Err(Status::AttrNotSupp);
     }
@@ -26,11 +26,14 @@ async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<b
         return Err(Status::Inval);
     }
     if depend_on_data(&mask) {
-        inode = server.true_inode(inode).await?;
+        inode = server.data.true_inode(inode).await?;
     }
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let mut ours = wire::xdr::Encoder::new();
-    server.attributes(context, &*view, &inode, context.state.current()?.via, &mask)?.encode(&mask, &mut ours);
+    server
+        .attributes
+        .attributes(context, &*view, &inode, context.state.current()?.via, &mask)?
+        .encode(&mask, &mut ours);
     let theirs = match with_our_names(server, given) {
         Err(Status::BadOwner) => return Ok(false), // an owner that we do not know is nobody's here
         theirs => theirs?,
@@ -42,7 +45,7 @@ async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<b
 
 /// An owner may be given as a number where we would say a name, and is the same one.
 fn with_our_names(server: &Metaserver, given: &Fattr) -> Result<Fattr, Status> {
-    let (idmap, mut given) = (server.idmap(), given.clone());
+    let (idmap, mut given) = (server.attributes.idmap(), given.clone());
     given.owner = given.owner.map(|name| idmap.user(&name)).transpose()?.map(|id| idmap.user_name(id));
     let group = given.owner_group.map(|name| idmap.group(&name)).transpose()?;
     given.owner_group = group.map(|id| idmap.group_name(id));

@@ -12,7 +12,7 @@ use crate::nfs4::{Context, Step};
 
 pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the write: one that another write finds changed in between must not vouch for these bytes.
-    let writeverf = server.write_verifier.get();
+    let writeverf = server.data.write_verifier.get();
     let inode = writable(server, context, args.stateid)?;
     let count = args.data.len() as u32;
     end_of(args.offset, u64::from(count))?;
@@ -33,10 +33,10 @@ fn committed(stable: StableHow) -> StableHow {
 
 /// The current file, if its data may be changed under `stateid`, and can be now.
 pub(super) fn writable(server: &Metaserver, context: &Context, stateid: Stateid) -> Result<Inode, Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let inode = server.current_file(&*view, context)?;
     server.check_io(&*view, context, stateid, &inode, Share::WRITE)?;
-    server.check_no_truncation(&*view, &inode)?;
+    server.data.check_no_truncation(&*view, &inode)?;
     Ok(inode)
 }
 
@@ -62,8 +62,8 @@ pub(super) async fn write_bytes(
         Err(Status::Delay) => {}
         Err(status) => return Err(status),
     }
-    let inode = migration::in_columns(server, inode.clone()).await?;
-    let inode = server.write_or_relocate(inode, offset, data, stable != StableHow::Unstable).await?;
+    let inode = server.data.in_columns(inode.clone()).await?;
+    let inode = server.data.write_or_relocate(inode, offset, data, stable != StableHow::Unstable).await?;
     wrote(server, context, &inode, end).await?;
     Ok(committed(stable))
 }

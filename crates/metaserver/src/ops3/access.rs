@@ -10,9 +10,10 @@ use crate::user::{Permission, User};
 /// Which of the kinds asked about the caller has.
 pub(crate) fn access(server: &Metaserver, user: &User, args: Args) -> Res {
     match object(server, &args.object) {
-        Ok(inode) => {
-            Ok(ResOk { access: granted(user, &inode) & args.access, obj_attributes: server.told3(&inode) })
-        }
+        Ok(inode) => Ok(ResOk {
+            access: granted(user, &inode) & args.access,
+            obj_attributes: server.attributes.told3(&inode),
+        }),
         Err(status) => Err(failure(status, ResFail { obj_attributes: None })),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) async fn commit(server: &Metaserver, user: &User, args: Args) -> Res 
     let mut wcc = Wcc::default();
     match committed(server, user, args, &mut wcc).await {
         // The verifier from after: it tells of every data server that was found to have restarted.
-        Ok(()) => Ok(ResOk { file_wcc: wcc.unchanged(server), verf: server.write_verifier.get() }),
+        Ok(()) => Ok(ResOk { file_wcc: wcc.unchanged(server), verf: server.data.write_verifier.get() }),
         Err(status) => Err(failure(status, ResFail { file_wcc: wcc.unchanged(server) })),
     }
 }
@@ -24,5 +24,5 @@ async fn committed(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) 
     wcc.before(&inode);
     check_file(&inode)?;
     user.check_commit(&inode)?;
-    server.commit_data(&inode).await
+    server.data.commit_data(&inode).await
 }

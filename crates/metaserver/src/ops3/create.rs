@@ -20,7 +20,7 @@ pub(crate) async fn create(server: &Metaserver, user: &User, call: &CallId, args
     match created(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
             obj: make::handle(server, user, &inode),
-            obj_attributes: server.told3(&inode),
+            obj_attributes: server.attributes.told3(&inode),
             dir_wcc: change.map_or_else(|| wcc.unchanged(server), |change| wcc.after(server, change)),
         }),
         Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),
@@ -50,7 +50,7 @@ async fn created(
         },
         None => {
             user.check(&at.dir, Permission::WRITE_AND_SEARCH)?; // before data are placed for nothing
-            let node = server.place(at.dir.id).await?;
+            let node = server.data.place(at.dir.id).await?;
             make::command(server, user, at, node, &set, exists)
         }
     };

@@ -26,13 +26,13 @@ impl Entry {
 
 /// Looks up an entry that an operation is to change. `BadName` for `.` and `..`.
 pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut Wcc) -> Result<Entry, Status> {
-    let view = server.view()?;
-    wcc.before(&server.inode_of(&*view, &at.dir)?);
+    let view = server.machine.view()?;
+    wcc.before(&server.machine.inode_of(&*view, &at.dir)?);
     let dir = directory_in_export(server, &*view, user, &at.dir)?;
     user.check(&dir, Permission::EXECUTE)?;
     let name = name(&at.name)?;
     let found = read::lookup(&*view, dir.id, &name).map_err(store_failed)?;
-    let found = found.map(|id| server.inode(&*view, id)).transpose()?;
+    let found = found.map(|id| server.machine.inode(&*view, id)).transpose()?;
     Ok(Entry { dir, name, found })
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn fsinfo(server: &Metaserver, args: Args) -> Res {
     let inode =
         object(server, &args.fsroot).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
     Ok(ResOk {
-        obj_attributes: Some(server.fattr3(&inode)),
+        obj_attributes: Some(server.attributes.fattr3(&inode)),
         rtmax: TRANSFER_BYTES_MAX,
         rtpref: TRANSFER_BYTES_MAX,
         rtmult: PAGE_BYTES,

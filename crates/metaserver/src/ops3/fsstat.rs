@@ -13,10 +13,10 @@ use crate::errors::store_failed;
 pub(crate) fn fsstat(server: &Metaserver, args: Args) -> Res {
     let (inode, files) =
         look(server, &args).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
-    let (total, free) = server.data.space();
+    let (total, free) = server.cluster.data_servers.space();
     let free_files = INODES_MAX.saturating_sub(files);
     Ok(ResOk {
-        obj_attributes: Some(server.fattr3(&inode)),
+        obj_attributes: Some(server.attributes.fattr3(&inode)),
         tbytes: total,
         fbytes: free,
         abytes: free,
@@ -28,7 +28,7 @@ pub(crate) fn fsstat(server: &Metaserver, args: Args) -> Res {
 }
 
 fn look(server: &Metaserver, args: &Args) -> Result<(Inode, u64), Status> {
-    let view = server.view()?;
-    let inode = server.inode_of(&*view, &args.fsroot)?;
+    let view = server.machine.view()?;
+    let inode = server.machine.inode_of(&*view, &args.fsroot)?;
     Ok((inode, read::counts(&*view).map_err(store_failed)?))
 }

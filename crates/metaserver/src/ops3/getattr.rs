@@ -10,12 +10,12 @@ use crate::Metaserver;
 /// Whoever has the handle may ask.
 pub(crate) async fn getattr(server: &Metaserver, args: Args) -> Res {
     match found(server, args).await {
-        Ok(inode) => Ok(ResOk { obj_attributes: server.fattr3(&inode) }),
+        Ok(inode) => Ok(ResOk { obj_attributes: server.attributes.fattr3(&inode) }),
         Err(status) => Err(failure(status, ResFail {})),
     }
 }
 
 async fn found(server: &Metaserver, args: Args) -> Result<Inode, Status> {
     let inode = object(server, &args.object)?;
-    server.true_inode(inode).await
+    server.data.true_inode(inode).await
 }

@@ -13,11 +13,12 @@ use crate::user::{Permission, User};
 pub(crate) async fn link(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let (mut wcc, mut file) = (Wcc::default(), None);
     match linked(server, user, call, args, &mut file, &mut wcc).await {
-        Ok((inode, change)) => {
-            Ok(ResOk { file_attributes: server.told3(&inode), linkdir_wcc: wcc.after(server, change) })
-        }
+        Ok((inode, change)) => Ok(ResOk {
+            file_attributes: server.attributes.told3(&inode),
+            linkdir_wcc: wcc.after(server, change),
+        }),
         Err(status) => {
-            let file_attributes = file.and_then(|id| server.post_op_attr(id));
+            let file_attributes = file.and_then(|id| server.attributes.post_op_attr(id));
             Err(failure(status, ResFail { file_attributes, linkdir_wcc: wcc.unchanged(server) }))
         }
     }

@@ -17,9 +17,14 @@ pub(crate) async fn lookup(server: &Metaserver, user: &User, args: Args) -> Res 
     let mut dir_attributes = None;
     match find(server, user, &args, &mut dir_attributes) {
         Ok(inode) => Ok(ResOk {
-            object: server.handle(Via::Export(user.export), inode.id, inode.generation).into(),
+            object: server.machine.handle(Via::Export(user.export), inode.id, inode.generation).into(),
             // Without them, the client asks by GETATTR.
-            obj_attributes: server.true_inode(inode).await.ok().map(|inode| server.fattr3(&inode)),
+            obj_attributes: server
+                .data
+                .true_inode(inode)
+                .await
+                .ok()
+                .map(|inode| server.attributes.fattr3(&inode)),
             dir_attributes,
         }),
         Err(status) => Err(failure(status, ResFail { dir_attributes })),
@@ -32,9 +37,9 @@ fn find(
     args: &Args,
     dir_attributes: &mut PostOpAttr,
 ) -> Result<Inode, Status> {
-    let view = server.view()?;
-    let dir = server.inode_of(&*view, &args.what.dir)?;
-    *dir_attributes = Some(server.fattr3(&dir));
+    let view = server.machine.view()?;
+    let dir = server.machine.inode_of(&*view, &args.what.dir)?;
+    *dir_attributes = Some(server.attributes.fattr3(&dir));
     directory_in_export(server, &*view, user, &args.what.dir)?;
     let parent = parent_in_export(&dir, user.export)?;
     user.check(&dir, Permission::EXECUTE)?;
@@ -43,5 +48,5 @@ fn find(
         b".." => Some(parent),
         name => read::lookup(&*view, dir.id, &entry::name(name)?).map_err(store_failed)?,
     };
-    server.inode(&*view, found.ok_or(Status::NoEnt)?)
+    server.machine.inode(&*view, found.ok_or(Status::NoEnt)?)
 }

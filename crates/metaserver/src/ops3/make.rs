@@ -43,7 +43,7 @@ pub(crate) fn command(
     let Entry { dir, name, .. } = at;
     user.check(&dir, Permission::WRITE_AND_SEARCH)?;
     let is_dir = matches!(node, NewNode::Directory);
-    let attributes = server.attributes_to_make(user, &dir, set, is_dir)?;
+    let attributes = server.attributes.attributes_to_make(user, &dir, set, is_dir)?;
     Ok(Command::Create(Create { dir: dir.id, name, node, attributes, exists }))
 }
 
@@ -69,5 +69,5 @@ pub(crate) async fn make_new(
 
 /// The handle of what was made.
 pub(crate) fn handle(server: &Metaserver, user: &User, inode: &Inode) -> PostOpFh {
-    Some(server.handle(Via::Export(user.export), inode.id, inode.generation).into())
+    Some(server.machine.handle(Via::Export(user.export), inode.id, inode.generation).into())
 }

@@ -48,8 +48,8 @@ fn failure<F>(status: Status, body: F) -> Failure<F> {
 
 /// What a handle names, in a view of its own.
 fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, Status> {
-    let view = server.view()?;
-    server.inode_of(&*view, handle)
+    let view = server.machine.view()?;
+    server.machine.inode_of(&*view, handle)
 }
 
 /// The directory that a handle of the caller's export names.
@@ -62,23 +62,23 @@ fn directory_in_export(
     user: &User,
     handle: &[u8],
 ) -> Result<Inode, Status> {
-    if server.export_of(handle)? != user.export {
+    if server.machine.export_of(handle)? != user.export {
         return Err(Status::XDev);
     }
-    let dir = server.inode_of(view, handle)?;
+    let dir = server.machine.inode_of(view, handle)?;
     dir.directory().ok_or(Status::NotDir)?;
-    server.check_inside(view, user.export, &dir)?;
+    server.admission.check_inside(view, user.export, &dir)?;
     Ok(dir)
 }
 
 /// Whether the data of `inode` can be used: only a file's; not while objects of it are still being truncated,
 /// and not what an open of NFSv4 denies to all others.
 fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), Status> {
-    server.check_share(view, inode.id, wanted).map_err(|status| match status {
+    server.state.check_share(view, inode.id, wanted).map_err(|status| match status {
         Status::Locked => Status::ShareDenied,
         other => other,
     })?;
-    server.check_no_truncation(view, inode)
+    server.data.check_no_truncation(view, inode)
 }
 
 /// Only a regular file has data.

@@ -12,7 +12,7 @@ pub(crate) fn pathconf(server: &Metaserver, args: Args) -> Res {
     let inode =
         object(server, &args.object).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
     Ok(ResOk {
-        obj_attributes: Some(server.fattr3(&inode)),
+        obj_attributes: Some(server.attributes.fattr3(&inode)),
         linkmax: LINKS_MAX,
         name_max: NAME_BYTES_MAX as u32,
         no_trunc: true,

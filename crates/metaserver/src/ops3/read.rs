@@ -28,8 +28,9 @@ async fn data(
     attributes: &mut PostOpAttr,
 ) -> Result<(Payload, bool), Status> {
     let inode = check(server, user, &args, attributes)?;
-    let inode = server.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
-    server.read_data(&inode, args.offset, args.count.min(TRANSFER_BYTES_MAX)).await
+    let inode =
+        server.data.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
+    server.data.read_data(&inode, args.offset, args.count.min(TRANSFER_BYTES_MAX)).await
 }
 
 fn check(
@@ -38,9 +39,9 @@ fn check(
     args: &Args,
     attributes: &mut PostOpAttr,
 ) -> Result<Inode, Status> {
-    let view = server.view()?;
-    let inode = server.inode_of(&*view, &args.file)?;
-    *attributes = server.told3(&inode);
+    let view = server.machine.view()?;
+    let inode = server.machine.inode_of(&*view, &args.file)?;
+    *attributes = server.attributes.told3(&inode);
     check_file(&inode)?;
     user.check_read(&inode)?;
     check_data(server, &*view, &inode, Share::READ)?;

@@ -32,7 +32,7 @@ fn entries(
     args: &Args,
     attributes: &mut PostOpAttr,
 ) -> Result<(Vec<Entry>, bool), Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = directory(server, user, &*view, &args.dir, attributes)?;
     let mut left = (args.count.min(TRANSFER_BYTES_MAX) as usize).saturating_sub(RES_OK_BYTES_EMPTY);
     let mut entries = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn directory(
     handle: &[u8],
     attributes: &mut PostOpAttr,
 ) -> Result<Inode, Status> {
-    *attributes = Some(server.fattr3(&server.inode_of(view, handle)?));
+    *attributes = Some(server.attributes.fattr3(&server.machine.inode_of(view, handle)?));
     let dir = directory_in_export(server, view, user, handle)?;
     user.check(&dir, Permission::READ)?;
     Ok(dir)

@@ -29,10 +29,10 @@ fn entries(
     args: &Args,
     attributes: &mut PostOpAttr,
 ) -> Result<(Vec<Entry>, bool), Status> {
-    let view = server.view()?;
+    let view = server.machine.view()?;
     let dir = directory(server, user, &*view, &args.dir, attributes)?;
     let via = Via::Export(user.export);
-    let (dir_attributes, dir_handle) = (*attributes, server.handle(via, dir.id, dir.generation));
+    let (dir_attributes, dir_handle) = (*attributes, server.machine.handle(via, dir.id, dir.generation));
     let mut left = (args.maxcount.min(TRANSFER_BYTES_MAX) as usize).saturating_sub(RES_OK_BYTES_EMPTY);
     let mut dir_left = args.dircount as usize;
     let mut listed = Vec::new();
@@ -56,8 +56,8 @@ fn entries(
     }
     for entry in &mut listed {
         let inode = read::inode(&*view, InodeId(entry.fileid)).map_err(store_failed)?;
-        entry.name_attributes = inode.as_ref().and_then(|inode| server.told3(inode));
-        entry.name_handle = inode.map(|inode| server.handle(via, inode.id, inode.generation).into());
+        entry.name_attributes = inode.as_ref().and_then(|inode| server.attributes.told3(inode));
+        entry.name_handle = inode.map(|inode| server.machine.handle(via, inode.id, inode.generation).into());
     }
     Ok((listed, eof))
 }

@@ -11,7 +11,7 @@ use crate::Metaserver;
 pub(crate) fn readlink(server: &Metaserver, args: Args) -> Res {
     let fail = |status, symlink_attributes| failure(status, ResFail { symlink_attributes });
     let inode = object(server, &args.symlink).map_err(|status| fail(status, None))?;
-    let symlink_attributes = Some(server.fattr3(&inode));
+    let symlink_attributes = Some(server.attributes.fattr3(&inode));
     let Kind::Symlink(target) = inode.kind else { return Err(fail(Status::Inval, symlink_attributes)) };
     Ok(ResOk { symlink_attributes, data: target.into() })
 }

@@ -36,7 +36,7 @@ pub(super) async fn remove_entry(
         return Err(Status::ServerFault);
     };
     if inode.links == 0 {
-        server.deferred_ready.notify_one();
+        server.state.deferred_ready.notify_one();
     }
     Ok(dir)
 }

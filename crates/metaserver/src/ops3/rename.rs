@@ -43,7 +43,7 @@ async fn renamed(
         return Err(Status::ServerFault);
     };
     if replaced.is_some() {
-        server.deferred_ready.notify_one();
+        server.state.deferred_ready.notify_one();
     }
     Ok((from, to))
 }

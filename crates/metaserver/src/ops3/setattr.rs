@@ -33,7 +33,7 @@ async fn set(
     wcc.before(&inode);
     if inode.layout().is_some() && args.new_attributes.mtime != SetTime::DontChange {
         // What was written before the time was set must not change it later (`cp -p`).
-        let _ = server.true_inode(inode.clone()).await;
+        let _ = server.data.true_inode(inode.clone()).await;
     }
     match check(server, user, &inode, &args) {
         Ok(None) => Ok(inode),
@@ -49,7 +49,7 @@ fn check(
     inode: &Inode,
     args: &Args,
 ) -> Result<Option<SetAttributes>, Status> {
-    let (set, to_now) = server.attributes_to_set(&args.new_attributes)?;
+    let (set, to_now) = server.attributes.attributes_to_set(&args.new_attributes)?;
     let mut set = rules::check(user, inode, set, to_now)?;
     if let Some(guard) = args.guard {
         if guard != time(inode.changed) {
@@ -71,21 +71,23 @@ pub(super) async fn set_attributes(
     set: SetAttributes,
 ) -> Result<Inode, Status> {
     if set.size.is_some() {
-        server.check_share(&*server.view()?, inode.id, Share::WRITE).map_err(|status| match status {
-            Status::Locked => Status::ShareDenied,
-            other => other,
+        server.state.check_share(&*server.machine.view()?, inode.id, Share::WRITE).map_err(|status| {
+            match status {
+                Status::Locked => Status::ShareDenied,
+                other => other,
+            }
         })?;
     }
     if set.size.is_some() {
-        server.leave_lost_targets(inode).await?;
+        server.data.leave_lost_targets(inode).await?;
     }
     for _ in 0..TRUNCATION_TRIES_MAX {
         let command = Command::SetAttributes { inode: inode.id, set };
         match server.change3(call, index, Ok(command)).await {
             // Layouts are out.
             Err(Status::Delay) if set.size.is_some() => {
-                let inode = server.inode(&*server.view()?, inode.id)?;
-                server.before_truncation(&inode, Holders::All).await?;
+                let inode = server.machine.inode(&*server.machine.view()?, inode.id)?;
+                server.data.before_truncation(&inode, Holders::All).await?;
             }
             outcome => return finish(server, outcome?).await,
         }
@@ -95,6 +97,6 @@ pub(super) async fn set_attributes(
 
 async fn finish(server: &Metaserver, reply: Reply) -> Result<Inode, Status> {
     let Reply::Attributes { inode, deferred } = reply else { return Err(Status::ServerFault) };
-    server.finish_deferred(deferred).await?;
+    server.data.finish_deferred(deferred).await?;
     Ok(inode)
 }

@@ -17,7 +17,7 @@ pub(crate) async fn symlink(server: &Metaserver, user: &User, call: &CallId, arg
     match made(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
             obj: make::handle(server, user, &inode),
-            obj_attributes: Some(server.fattr3(&inode)),
+            obj_attributes: Some(server.attributes.fattr3(&inode)),
             dir_wcc: wcc.after(server, change),
         }),
         Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),

@@ -29,9 +29,9 @@ impl Wcc {
     /// After an operation that reported how the change attribute moved.
     pub(crate) fn after(&self, server: &Metaserver, change: Change) -> WccData {
         let Some(before) = &self.0 else { return WccData::default() };
-        let now = server.view().ok().and_then(|view| read::inode(&*view, before.id).ok()?);
+        let now = server.machine.view().ok().and_then(|view| read::inode(&*view, before.id).ok()?);
         let alone = change.before == before.change && now.as_ref().is_some_and(|n| n.change == change.after);
-        let after = now.and_then(|now| server.told3(&now));
+        let after = now.and_then(|now| server.attributes.told3(&now));
         WccData { before: Some(before.attributes).filter(|_| alone && after.is_some()), after }
     }
 
@@ -40,7 +40,7 @@ impl Wcc {
         // One command moves the attribute by one, none leaves it.
         let alone = |before: &&Before| after.change.wrapping_sub(before.change) <= 1;
         let before = self.0.as_ref().filter(alone).map(|before| before.attributes);
-        let after = server.told3(after);
+        let after = server.attributes.told3(after);
         WccData { before: before.filter(|_| after.is_some()), after }
     }
 

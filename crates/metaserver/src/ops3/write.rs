@@ -17,7 +17,7 @@ pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
     // From before the data are sent: were it read after them, a data server that lost them in between and was
     // found out by another write would have changed it already, and COMMIT would seem to vouch for lost
     // bytes.
-    let verf = server.write_verifier.get();
+    let verf = server.data.write_verifier.get();
     let mut wcc = Wcc::default();
     match wrote(server, user, args, &mut wcc).await {
         Ok((after, count, committed)) => {
@@ -52,11 +52,11 @@ async fn wrote(
     let end = end.ok_or(Status::FBig)?;
     let data = args.data.slice(0, count as usize);
     if let Some(set) = setattr::after_write(user, &inode) {
-        server.propose(None, Command::SetAttributes { inode: inode.id, set }).await?;
+        server.state.propose(None, Command::SetAttributes { inode: inode.id, set }).await?;
     }
     if migration::fits(&inode, end) {
         let command = Command::WriteInline { inode: inode.id, offset: args.offset, data: data.to_bytes() };
-        match server.propose(None, command).await {
+        match server.state.propose(None, command).await {
             Ok(Reply::Attributes { inode, .. }) => {
                 server.metrics.file_bytes_written.inc_by(u64::from(count));
                 return Ok((inode, count, StableHow::FileSync));
@@ -66,14 +66,12 @@ async fn wrote(
             Err(status) => return Err(status),
         }
     }
-    let inode = if inode.columns().is_some() {
-        inode
-    } else {
-        migration::migrate_to_objects(server, inode.id).await?
-    };
+    let inode =
+        if inode.columns().is_some() { inode } else { server.data.migrate_to_objects(inode.id).await? };
     let stable = args.stable != StableHow::Unstable;
-    let inode = server.write_or_relocate(inode, args.offset, data, stable).await?;
+    let inode = server.data.write_or_relocate(inode, args.offset, data, stable).await?;
     match server
+        .state
         .propose(None, Command::Wrote { inode: inode.id, end, truncations: inode.truncations })
         .await?
     {
@@ -83,8 +81,8 @@ async fn wrote(
 }
 
 fn check(server: &Metaserver, user: &User, args: &Args, wcc: &mut Wcc) -> Result<Inode, Status> {
-    let view = server.view()?;
-    let inode = server.inode_of(&*view, &args.file)?;
+    let view = server.machine.view()?;
+    let inode = server.machine.inode_of(&*view, &args.file)?;
     wcc.before(&inode);
     check_file(&inode)?;
     user.check_write(&inode)?;

@@ -7,9 +7,9 @@ use nfs::{CallbackError, OperationLabels};
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, CbOpNum};
 
-use crate::Metaserver;
+use crate::state::ClientState;
 
-impl Metaserver {
+impl ClientState {
     /// Calls `client` back, over a connection to this metaserver or to another; returns what it said. The
     /// call does not borrow the server, so that nobody need wait for it.
     pub(crate) fn call_back(
@@ -17,7 +17,7 @@ impl Metaserver {
         client: ClientId,
         op: CbArgOp,
     ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static {
-        let elsewhere = self.call_back_elsewhere(client, &op);
+        let elsewhere = self.cluster.call_back_elsewhere(client, &op);
         let here = self.call_back_here(client, op);
         async move {
             match here.await {

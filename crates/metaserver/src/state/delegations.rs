@@ -1,22 +1,21 @@
-//! Read delegations (RFC 8881, section 10.4): which files are worth one, and how they come back.
+//! Read delegations (RFC 8881, section 10.4): files that are worth one, and delegation recall (CB_RECALL).
 //!
 //! The state machine grants them with an OPEN and refuses what they forbid; here they are called back, and
-//! what they were in the way of is proposed again, see [`Metaserver::propose`]. What is remembered here is
+//! what they were in the way of is proposed again, see [`ClientState::propose`]. What is remembered here is
 //! memory only: a server that starts again gives a client one more lease to return what it has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 use std::time::Duration;
 
-use host::Locked;
 use namespace::{ClientId, Command, InodeId, State, StateId, Stateid, read};
+use parking_lot::Mutex;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, RecallArgs};
 
-use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::nfs4::wire_stateid;
+use crate::state::ClientState;
 
 /// An operation waits this long for delegations; then its client is told to come again, so that no slot is
 /// held.
@@ -58,7 +57,7 @@ enum Next {
 
 impl Delegations {
     fn next(&self, delegation: StateId, now: Duration, lease: Duration) -> Next {
-        let mut asked = self.asked.locked();
+        let mut asked = self.asked.lock();
         // What nobody waits for any more is forgotten, so that the map stays small.
         asked.retain(|_, asked| now.saturating_sub(asked.last) < lease * 4);
         match asked.get_mut(&delegation) {
@@ -77,11 +76,11 @@ impl Delegations {
 
     /// It is back, or was taken away.
     pub(crate) fn settled(&self, delegation: StateId) {
-        self.asked.locked().remove(&delegation);
+        self.asked.lock().remove(&delegation);
     }
 
     fn contend(&self, inode: InodeId, now: Duration) {
-        let mut contended = self.contended.locked();
+        let mut contended = self.contended.lock();
         contended.insert(inode, now);
         if contended.len() > CONTENDED_MAX {
             contended.retain(|_, last| now.saturating_sub(*last) < CONTENDED);
@@ -93,28 +92,28 @@ impl Delegations {
 
     /// Whether a delegation of this file was called back a moment ago.
     pub(crate) fn is_contended(&self, inode: InodeId, now: Duration) -> bool {
-        let contended = self.contended.locked();
+        let contended = self.contended.lock();
         contended.get(&inode).is_some_and(|last| now.saturating_sub(*last) < CONTENDED)
     }
 
     /// The client has lost delegations that it has not acknowledged yet.
     pub(crate) fn note_revoked(&self, client: ClientId) {
-        self.revoked.locked().insert(client);
+        self.revoked.lock().insert(client);
     }
 
     /// These have revoked delegations, and no others.
     pub(crate) fn set_revoked(&self, clients: impl IntoIterator<Item = ClientId>) {
-        *self.revoked.locked() = clients.into_iter().collect();
+        *self.revoked.lock() = clients.into_iter().collect();
     }
 
     /// It has acknowledged all, or is gone.
     pub(crate) fn forget_revoked(&self, client: ClientId) {
-        self.revoked.locked().remove(&client);
+        self.revoked.lock().remove(&client);
     }
 
     /// Whether SEQUENCE must tell the client so.
     pub(crate) fn has_revoked(&self, client: ClientId) -> bool {
-        self.revoked.locked().contains(&client)
+        self.revoked.lock().contains(&client)
     }
 }
 
@@ -138,7 +137,7 @@ pub(crate) fn may_conflict(command: &Command) -> bool {
     }
 }
 
-impl Metaserver {
+impl ClientState {
     /// Has every client but `except` return its delegation of `inode`.
     ///
     /// # Errors
@@ -148,11 +147,11 @@ impl Metaserver {
         inode: InodeId,
         except: Option<ClientId>,
     ) -> Result<(), Status> {
-        self.delegations.contend(inode, self.clock.monotonic());
+        self.delegations.contend(inode, self.machine.clock.monotonic());
         let deadline = tokio::time::Instant::now() + WAIT_MAX;
         loop {
             let returned = self.state_returned.notified();
-            let holders = read::delegations(&*self.view()?, inode).map_err(store_failed)?;
+            let holders = read::delegations(&*self.machine.view()?, inode).map_err(store_failed)?;
             let mut others = holders.into_iter().filter(|(client, _)| Some(*client) != except).peekable();
             if others.peek().is_none() {
                 return Ok(());
@@ -173,18 +172,18 @@ impl Metaserver {
         delegation: Stateid,
     ) -> Result<(), Status> {
         let file = {
-            let view = self.view()?;
+            let view = self.machine.view()?;
             if self.yields_to_conflict(&*view, [client])? {
                 return Ok(()); // it has lapsed, and is expired in a moment
             }
-            self.inode(&*view, inode)?
+            self.machine.inode(&*view, inode)?
         };
-        match self.delegations.next(delegation.id, self.clock.monotonic(), self.lease()) {
+        match self.delegations.next(delegation.id, self.machine.clock.monotonic(), self.cluster.lease()) {
             Next::Wait => {}
             Next::Call => {
-                let held = read::state(&*self.view()?, delegation.id).map_err(store_failed)?;
+                let held = read::state(&*self.machine.view()?, delegation.id).map_err(store_failed)?;
                 let Some(State::Delegation(held)) = held else { return Ok(()) }; // returned since
-                let fh = self.handle(Via::Export(held.export), inode, file.generation).into();
+                let fh = self.machine.handle(Via::Export(held.export), inode, file.generation).into();
                 let args = RecallArgs { stateid: wire_stateid(delegation), truncate: false, fh };
                 // What counts is the return, not what the client says to the call.
                 tokio::spawn(self.call_back(client, CbArgOp::Recall(args)));
@@ -196,11 +195,11 @@ impl Metaserver {
                 );
                 // First the word that it is gone, then the deed.
                 self.delegations.note_revoked(client);
-                self.propose_once(None, Command::DelegationRevoke { client, delegation: delegation.id })
+                self.machine
+                    .propose_once(None, Command::DelegationRevoke { client, delegation: delegation.id })
                     .await?;
                 self.delegations.settled(delegation.id);
-                self.state_returned.notify_waiters();
-                self.deferred_ready.notify_one();
+                self.note_returned();
             }
         }
         Ok(())
@@ -209,7 +208,7 @@ impl Metaserver {
     /// FREE_STATEID may have been the client's last revoked delegation.
     pub(crate) fn acknowledged(&self, client: ClientId) -> Result<(), Status> {
         if self.delegations.has_revoked(client)
-            && !read::revoked(&*self.view()?).map_err(store_failed)?.contains(&client)
+            && !read::revoked(&*self.machine.view()?).map_err(store_failed)?.contains(&client)
         {
             self.delegations.forget_revoked(client);
         }
@@ -247,6 +246,6 @@ mod tests {
         for inode in 0..2 * CONTENDED_MAX as u64 {
             delegations.contend(InodeId(inode), s(200));
         }
-        assert!(delegations.contended.locked().len() <= CONTENDED_MAX);
+        assert!(delegations.contended.lock().len() <= CONTENDED_MAX);
     }
 }

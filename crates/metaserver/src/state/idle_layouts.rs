@@ -8,15 +8,15 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use host::Locked;
 use namespace::{InodeId, IoMode, Unsettled, read};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wire::nfs4::Status;
 
-use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::state::ClientState;
 use crate::state::recall::Holders;
 
 /// Looks at a file without news before its layouts are called back: a recall and a new layout cost three
@@ -44,7 +44,7 @@ struct Looks {
 impl IdleLayouts {
     /// Counts a look at a file whose data servers knew nothing beyond `mark`.
     pub(crate) fn note_look(&self, inode: InodeId, mark: Unsettled) {
-        let mut looks = self.looks.locked();
+        let mut looks = self.looks.lock();
         if looks.len() >= FILES_MAX && !looks.contains_key(&inode) {
             looks.clear();
         }
@@ -55,7 +55,7 @@ impl IdleLayouts {
         of_file.count += 1;
         if of_file.count >= LOOKS_UNTIL_RECALL {
             looks.remove(&inode);
-            let mut due = self.due.locked();
+            let mut due = self.due.lock();
             if due.len() < FILES_MAX {
                 due.insert(inode);
             }
@@ -64,13 +64,13 @@ impl IdleLayouts {
     }
 }
 
-impl Metaserver {
+impl ClientState {
     /// Calls back layouts that are idle while others look at the file, for ever.
     pub(crate) async fn recall_idle_layouts(self: Arc<Self>) {
         loop {
             self.idle_layouts.is_due.notified().await;
             loop {
-                let Some(inode) = self.idle_layouts.due.locked().pop_first() else { break };
+                let Some(inode) = self.idle_layouts.due.lock().pop_first() else { break };
                 match self.recall_if_idle(inode).await {
                     Ok(()) => {}
                     Err(status) => {
@@ -82,7 +82,7 @@ impl Metaserver {
     }
 
     async fn recall_if_idle(&self, id: InodeId) -> Result<(), Status> {
-        let inode = self.inode(&*self.view()?, id)?;
+        let inode = self.machine.inode(&*self.machine.view()?, id)?;
         if self.is_writer_lapsed(id)? {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Metaserver {
     /// Whether the lease of a client with a layout to write has run out: a recall would end the client, which
     /// keeps its opens and locks by courtesy until another client wants them.
     fn is_writer_lapsed(&self, inode: InodeId) -> Result<bool, Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         for (client, _, mode) in read::layouts(&*view, inode).map_err(store_failed)? {
             let record = read::client(&*view, client).map_err(store_failed)?;
             if mode == IoMode::ReadWrite && record.is_none_or(|record| record.lapsed.is_some()) {
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     fn due(idle: &IdleLayouts) -> Vec<u64> {
-        idle.due.locked().iter().map(|inode| inode.0).collect()
+        idle.due.lock().iter().map(|inode| inode.0).collect()
     }
 
     #[test]
     fn only_looks_in_a_row_without_news_count() {
         let idle = IdleLayouts::default();
-        let mark = |version| Unsettled { grant: 1, version };
+        let mark = |version| Unsettled { grant: 1, version, times_set: 0 };
         for version in [1, 2] {
             for _ in 1..LOOKS_UNTIL_RECALL {
                 idle.note_look(InodeId(7), mark(version));
@@ -124,15 +124,15 @@ mod tests {
         assert_eq!(due(&idle), [0; 0]);
         idle.note_look(InodeId(7), mark(2));
         assert_eq!(due(&idle), [7]);
-        assert!(idle.looks.locked().is_empty());
+        assert!(idle.looks.lock().is_empty());
     }
 
     #[test]
     fn looks_at_many_files_keep_a_bounded_number_of_counts() {
         let idle = IdleLayouts::default();
         for inode in 0..3 * FILES_MAX as u64 {
-            idle.note_look(InodeId(inode), Unsettled { grant: 1, version: 1 });
+            idle.note_look(InodeId(inode), Unsettled { grant: 1, version: 1, times_set: 0 });
         }
-        assert!(idle.looks.locked().len() <= FILES_MAX);
+        assert!(idle.looks.lock().len() <= FILES_MAX);
     }
 }

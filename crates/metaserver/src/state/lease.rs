@@ -1,4 +1,4 @@
-//! Client leases (RFC 8881, section 8.3), and courtesy after their expiry.
+//! Client leases (RFC 8881, section 8.3): renewal, lease expiry, and courtesy after it.
 //!
 //! ```text
 //! heard of ──a lease of silence──▶ has state? ────── no ──▶ forgotten
@@ -11,20 +11,20 @@
 //! leader waits for one full lease before it finds a client lapsed. So does a leader that lost its quorum for
 //! a while, or hung: no client could be heard meanwhile. The state machine records that a client has lapsed.
 //! It decides on conflicts, and expires lapsed clients in the same step as the OPEN or LOCK that conflicts
-//! with their state. Decisions outside of the state machine use [`Metaserver::yields_to_conflict`].
+//! with their state. Decisions outside of the state machine use [`ClientState::yields_to_conflict`].
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use host::Locked;
 use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
+use parking_lot::Mutex;
 use store::View;
 use tokio::time::Instant;
 use wire::nfs4::Status;
 
-use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::state::ClientState;
 
 /// Courtesy time: a lapsed client keeps state without conflicts over a night or a broken switch, not over a
 /// holiday. Files that were removed while the client had them open take room for as long.
@@ -69,7 +69,7 @@ impl Judged {
 /// The leases of all clients.
 #[derive(Default)]
 pub(crate) struct Leases {
-    known: Mutex<HashMap<ClientId, Lease>>,
+    known: Mutex<BTreeMap<ClientId, Lease>>,
     /// Lapsed clients in conflict with a request that was answered `Delay`.
     in_conflict: Mutex<Vec<ClientId>>,
     wanted: tokio::sync::Notify,
@@ -78,7 +78,7 @@ pub(crate) struct Leases {
 impl Leases {
     /// The client was heard of. Whether it had lapsed.
     fn note(&self, client: ClientId, now: Duration) -> bool {
-        let mut known = self.known.locked();
+        let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
         (lease.heard, lease.to_report) = (now, true);
         lease.lapsed
@@ -86,7 +86,7 @@ impl Leases {
 
     /// Another metaserver heard of the client. Whether it had lapsed.
     pub(crate) fn heard_elsewhere(&self, client: ClientId, now: Duration) -> bool {
-        let mut known = self.known.locked();
+        let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
         lease.heard = now;
         lease.lapsed
@@ -94,7 +94,7 @@ impl Leases {
 
     /// The report of these did not arrive.
     pub(crate) fn report_again(&self, clients: &[ClientId]) {
-        let mut known = self.known.locked();
+        let mut known = self.known.lock();
         for client in clients {
             if let Some(lease) = known.get_mut(client) {
                 lease.to_report = true;
@@ -104,7 +104,7 @@ impl Leases {
 
     /// Clients heard of here since the last call of this function.
     pub(crate) fn heard_since_last_report(&self) -> Vec<ClientId> {
-        let mut known = self.known.locked();
+        let mut known = self.known.lock();
         let heard = known
             .iter_mut()
             .filter_map(|(client, lease)| std::mem::take(&mut lease.to_report).then_some(*client));
@@ -113,40 +113,40 @@ impl Leases {
 
     /// Restarts all client leases: the leader could hear no client.
     fn begin_all(&self, now: Duration) {
-        self.known.locked().values_mut().for_each(|lease| lease.heard = now);
+        self.known.lock().values_mut().for_each(|lease| lease.heard = now);
     }
 
     /// The client's lease begins, whatever was before.
     pub(crate) fn begin(&self, client: ClientId, now: Duration) {
-        self.known.locked().insert(client, Lease { to_report: true, ..Lease::begins(now) });
+        self.known.lock().insert(client, Lease { to_report: true, ..Lease::begins(now) });
     }
 
     pub(crate) fn set_lapsed(&self, client: ClientId, lapsed: bool) {
-        self.known.locked().entry(client).or_insert(Lease::begins(Duration::ZERO)).lapsed = lapsed;
+        self.known.lock().entry(client).or_insert(Lease::begins(Duration::ZERO)).lapsed = lapsed;
     }
 
     fn is_lapsed(&self, client: ClientId) -> bool {
-        self.known.locked().get(&client).is_some_and(|lease| lease.lapsed)
+        self.known.lock().get(&client).is_some_and(|lease| lease.lapsed)
     }
 
     /// All that are known.
     pub(crate) fn clients(&self) -> Vec<ClientId> {
-        self.known.locked().keys().copied().collect()
+        self.known.lock().keys().copied().collect()
     }
 
     /// Those that have lapsed.
     pub(crate) fn lapsed_clients(&self) -> Vec<ClientId> {
-        let known = self.known.locked();
+        let known = self.known.lock();
         known.iter().filter(|(_, lease)| lease.lapsed).map(|(client, _)| *client).collect()
     }
 
     pub(crate) fn forget(&self, client: ClientId) {
-        self.known.locked().remove(&client);
+        self.known.lock().remove(&client);
     }
 
     /// Those of `clients` whose lease has run out just now. One never heard of begins its lease now.
     fn run_out(&self, clients: &[ClientId], now: Duration, lease: Duration) -> Vec<ClientId> {
-        let mut known = self.known.locked();
+        let mut known = self.known.lock();
         // In the order of their ids, as the store lists them.
         known.retain(|client, _| clients.binary_search(client).is_ok());
         let late = |client: &&ClientId| {
@@ -158,7 +158,7 @@ impl Leases {
 
     /// Notes that the client lapses, unless it was heard of since it was found late.
     fn lapse(&self, client: ClientId, now: Duration, lease: Duration) -> bool {
-        let mut known = self.known.locked();
+        let mut known = self.known.lock();
         let Some(known) = known.get_mut(&client) else { return false };
         let late = !known.lapsed && now.saturating_sub(known.heard) > lease;
         known.lapsed |= late;
@@ -177,13 +177,38 @@ fn overdue(lapsed: &[ClientRecord], now_seconds: i64) -> Vec<ClientId> {
     over.map(|(_, (_, client))| *client).collect()
 }
 
-impl Metaserver {
+impl ClientState {
+    /// Tells the leader, if another metaserver leads, which clients were heard of here.
+    async fn report_heard(&self) {
+        let Some(leader) = self.machine.replica.leader() else { return };
+        let clients = self.leases.heard_since_last_report();
+        if clients.is_empty() {
+            return;
+        }
+        // The wait for a report that got lost is short: the next ones would come too late for other clients.
+        let limit = self.looks_at_leases_every();
+        if let Err(error) = self.cluster.report_heard(&clients, limit).await {
+            self.leases.report_again(&clients);
+            tracing::debug!(%error, leader = %leader.name, "the leader did not take the report of clients that live");
+        }
+    }
+
+    /// Takes the report of another metaserver: these clients were heard of there.
+    pub(crate) async fn heard_elsewhere(&self, clients: impl Iterator<Item = ClientId>) {
+        let now = self.machine.clock.monotonic();
+        for client in clients {
+            if self.leases.heard_elsewhere(client, now) {
+                let _ = self.renew(client).await; // it had lapsed here while its report was on its way
+            }
+        }
+    }
+
     /// The client was heard of: its lease begins again, and its courtesy ends.
     ///
     /// # Errors
     /// `StaleClientid` when it was expired a moment ago.
     pub(crate) async fn renew(&self, client: ClientId) -> Result<(), Status> {
-        if !self.leases.note(client, self.clock.monotonic()) {
+        if !self.leases.note(client, self.machine.clock.monotonic()) {
             return Ok(());
         }
         // Before the request is served: from then on no conflict takes the client's state away.
@@ -213,7 +238,7 @@ impl Metaserver {
                 None => {}
             }
         }
-        self.leases.in_conflict.locked().extend(giving);
+        self.leases.in_conflict.lock().extend(giving);
         self.leases.wanted.notify_one();
         Ok(true)
     }
@@ -254,7 +279,7 @@ impl Metaserver {
     }
 
     fn lapsed(&self) -> Result<Vec<ClientRecord>, Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let mut lapsed = Vec::new();
         for client in read::clients(&*view).map_err(store_failed)? {
             let record = read::client(&*view, client).map_err(store_failed)?;
@@ -269,10 +294,11 @@ impl Metaserver {
         let mut judged = Judged::default();
         loop {
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(next) => {
                     // As often as the lease of this moment needs it.
-                    next = Instant::now() + self.lease() / OFTEN;
-                    if !self.replica.leads() {
+                    next = Instant::now() + self.looks_at_leases_every();
+                    if !self.machine.replica.leads() {
                         judged = Judged::default();
                         self.report_heard().await;
                     } else if self.may_judge(&mut judged).await
@@ -291,34 +317,41 @@ impl Metaserver {
         }
     }
 
+    /// How often leases are looked at, and clients that were heard of reported.
+    fn looks_at_leases_every(&self) -> Duration {
+        self.cluster.lease() / OFTEN
+    }
+
     async fn expire_wanted(&self) {
-        let mut wanted = std::mem::take(&mut *self.leases.in_conflict.locked());
+        let mut wanted = std::mem::take(&mut *self.leases.in_conflict.lock());
         wanted.sort_unstable();
         wanted.dedup();
         for client in wanted {
-            let _ = self.expire(client).await;
+            // The wait is short without a quorum: clients that are heard of must be reported. The client in
+            // conflict asks again.
+            let _ = tokio::time::timeout(self.looks_at_leases_every(), self.expire(client)).await;
         }
     }
 
     /// Whether the leader has its quorum, without which no client is heard. All client leases restart when
     /// the leader has its quorum again.
     async fn may_judge(&self, judged: &mut Judged) -> bool {
-        let every = self.lease() / OFTEN;
-        if !matches!(tokio::time::timeout(every, self.read_barrier()).await, Ok(Ok(()))) {
+        let every = self.looks_at_leases_every();
+        if !matches!(tokio::time::timeout(every, self.machine.read_barrier()).await, Ok(Ok(()))) {
             return false;
         }
-        if !judged.goes_on(self.replica.status().term, Instant::now(), 2 * every) {
-            self.leases.begin_all(self.clock.monotonic());
+        if !judged.goes_on(self.machine.replica.status().term, Instant::now(), 2 * every) {
+            self.leases.begin_all(self.machine.clock.monotonic());
         }
-        self.replica.leads()
+        self.machine.replica.leads()
     }
 
     async fn look_at_leases(&self) -> Result<(), Status> {
-        let clients = read::clients(&*self.view()?).map_err(store_failed)?;
-        for client in self.leases.run_out(&clients, self.clock.monotonic(), self.lease()) {
+        let clients = read::clients(&*self.machine.view()?).map_err(store_failed)?;
+        for client in self.leases.run_out(&clients, self.machine.clock.monotonic(), self.cluster.lease()) {
             self.lapse(client).await?;
         }
-        for client in overdue(&self.lapsed()?, self.now().seconds) {
+        for client in overdue(&self.lapsed()?, self.machine.now().seconds) {
             self.expire(client).await?;
         }
         Ok(())
@@ -326,17 +359,17 @@ impl Metaserver {
 
     async fn lapse(&self, client: ClientId) -> Result<(), Status> {
         // Noted first: a request that comes from now on renews the lease in the state machine.
-        if !self.leases.lapse(client, self.clock.monotonic(), self.lease()) {
+        if !self.leases.lapse(client, self.machine.clock.monotonic(), self.cluster.lease()) {
             return Ok(());
         }
         let lapse = self.propose(None, Command::LapseLease { client });
-        let lapsed = tokio::time::timeout(self.lease() / OFTEN, lapse).await;
+        let lapsed = tokio::time::timeout(self.looks_at_leases_every(), lapse).await;
         if let Err(status) = lapsed.map_or(Err(Status::Delay), |reply| reply) {
             // Should it be carried out after all, that is heard as from another metaserver.
             self.leases.set_lapsed(client, false);
             return Err(status);
         }
-        let kept = read::client(&*self.view()?, client).map_err(store_failed)?.is_some();
+        let kept = read::client(&*self.machine.view()?, client).map_err(store_failed)?.is_some();
         tracing::info!(client = client.0, kept, "lease ran out");
         if !kept {
             self.forget_client(client);

@@ -44,19 +44,18 @@
 //! back (no signal but a fatal one ends that wait).
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use host::Locked;
 use namespace::{ByteRange, ClientId, ClientRecord, Conflict, InodeId, LockKind, read};
 use nfs::Session;
+use parking_lot::Mutex;
 use store::View;
 use wire::nfs4::callback::{CbArgOp, NotifyLockArgs};
 use wire::nfs4::{StateOwner, Status};
 
-use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
+use crate::state::ClientState;
 
 /// Waiters of all files together. More are not told and ask again by themselves; so many are about a
 /// megabyte.
@@ -148,7 +147,7 @@ impl LockWaiters {
     /// Joins the queue, or stays where it is in it. Not when there are too many. `comes`: it may have been
     /// answered DELAY elsewhere.
     fn wait(&self, inode: InodeId, waiter: Waiter, comes: bool) -> Answer {
-        let mut queues = self.0.locked();
+        let mut queues = self.0.lock();
         let (mut all, mut own) = (0, 0);
         for other in queues.values().flatten() {
             all += 1;
@@ -171,14 +170,14 @@ impl LockWaiters {
 
     /// The owner was told to ask again, and has heard it: its pauses are short again.
     fn begins_anew(&self, inode: InodeId, client: ClientId, owner: &[u8]) {
-        let mut queues = self.0.locked();
+        let mut queues = self.0.lock();
         let queue = queues.get_mut(&inode).into_iter().flatten();
         queue.filter(|waiter| waiter.is(client, owner)).for_each(|waiter| waiter.delays = 0);
     }
 
     /// Waiters of a client that are to begin anew.
     fn who_may_pause_for_long(&self, client: ClientId) -> Vec<(InodeId, Waiter)> {
-        let queues = self.0.locked();
+        let queues = self.0.lock();
         let all = queues.iter().flat_map(|(inode, queue)| queue.iter().map(|waiter| (*inode, waiter)));
         let who = all.filter(|(_, waiter)| waiter.client == client && waiter.delays >= DELAYS_MAX);
         who.map(|(inode, waiter)| (inode, waiter.clone())).collect()
@@ -186,13 +185,13 @@ impl LockWaiters {
 
     /// Whether the owner is in the queue.
     pub(crate) fn knows(&self, inode: InodeId, client: ClientId, owner: &[u8]) -> bool {
-        let queues = self.0.locked();
+        let queues = self.0.lock();
         queues.get(&inode).is_some_and(|queue| queue.iter().any(|waiter| waiter.is(client, owner)))
     }
 
     /// The owner waits no longer: it has its lock, or let it be.
     pub(crate) fn leave(&self, inode: InodeId, client: ClientId, owner: &[u8]) {
-        let mut queues = self.0.locked();
+        let mut queues = self.0.lock();
         if let Some(queue) = queues.get_mut(&inode) {
             queue.retain(|waiter| !waiter.is(client, owner));
             if queue.is_empty() {
@@ -203,7 +202,7 @@ impl LockWaiters {
 
     /// The client is gone.
     pub(crate) fn forget_client(&self, client: ClientId) {
-        let mut queues = self.0.locked();
+        let mut queues = self.0.lock();
         queues.retain(|_, queue| {
             queue.retain(|waiter| waiter.client != client);
             !queue.is_empty()
@@ -212,7 +211,7 @@ impl LockWaiters {
 
     /// Whose turn it is that `asking` would take, if it has none itself: shown to it as the lock in its way.
     pub(crate) fn turn_of_another(&self, inode: InodeId, asking: &Waiter, now: Duration) -> Option<Conflict> {
-        let queues = self.0.locked();
+        let queues = self.0.lock();
         let queue = queues.get(&inode)?;
         let other =
             queue.iter().filter(|waiter| waiter.has_turn(now)).find(|waiter| waiter.excludes(asking))?;
@@ -221,16 +220,16 @@ impl LockWaiters {
     }
 
     fn are_any(&self, inode: InodeId) -> bool {
-        self.0.locked().contains_key(&inode)
+        self.0.lock().contains_key(&inode)
     }
 
     fn files(&self) -> Vec<InodeId> {
-        self.0.locked().keys().copied().collect()
+        self.0.lock().keys().copied().collect()
     }
 
     /// Whose turn it becomes now, in the order in which they came. `is_free`: no lock is in its way.
     fn next(&self, inode: InodeId, now: Duration, is_free: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
-        let mut queues = self.0.locked();
+        let mut queues = self.0.lock();
         let Some(queue) = queues.get_mut(&inode) else { return vec![] };
         queue.retain(|waiter| now.saturating_sub(waiter.asked) < SILENCE_MAX);
         for late in queue.iter_mut().filter(|waiter| waiter.told.is_some() && !waiter.has_turn(now)) {
@@ -252,7 +251,7 @@ impl LockWaiters {
     }
 }
 
-impl Metaserver {
+impl ClientState {
     /// The lock that conflicts with `waiter`. None if its holder has lapsed: the next LOCK expires that
     /// client.
     pub(crate) fn conflict_with(
@@ -274,9 +273,9 @@ impl Metaserver {
         if !self.lock_waiters.are_any(inode) {
             return; // nearly always
         }
-        let Ok(view) = self.view() else { return };
+        let Ok(view) = self.machine.view() else { return };
         let is_free = |waiter: &Waiter| matches!(self.conflict_with(&*view, inode, waiter), Ok(None));
-        for waiter in self.lock_waiters.next(inode, self.clock.monotonic(), is_free) {
+        for waiter in self.lock_waiters.next(inode, self.machine.clock.monotonic(), is_free) {
             let Some(op) = self.notice(&*view, inode, &waiter) else { return };
             // The answer is not waited for: a waiter that is not reached asks by itself.
             tokio::spawn(self.call_back(waiter.client, op));
@@ -288,7 +287,7 @@ impl Metaserver {
         let file = read::inode(view, inode).ok()??;
         let owner = bytes::Bytes::copy_from_slice(&waiter.owner).into();
         let lock_owner = StateOwner { clientid: wire::nfs4::ClientId(waiter.client.0), owner };
-        let fh = self.handle(Via::Export(waiter.export), inode, file.generation).into();
+        let fh = self.machine.handle(Via::Export(waiter.export), inode, file.generation).into();
         Some(CbArgOp::NotifyLock(NotifyLockArgs { fh, lock_owner }))
     }
 
@@ -298,7 +297,7 @@ impl Metaserver {
         let answer = self.lock_waiters.wait(inode, waiter.clone(), session.has_come_within(COMES));
         // The lock may have been released since it was denied, when the queue was empty.
         self.tell_lock_waiters(inode);
-        if self.replica.is_alone() {
+        if self.machine.replica.is_alone() {
             return session.back.is_down(); // nobody else to go to
         }
         match answer {
@@ -310,7 +309,7 @@ impl Metaserver {
 
     /// Tells a waiter to ask again, over its connection to this metaserver. Whether it has heard it.
     async fn is_told_to_ask(&self, inode: InodeId, waiter: &Waiter) -> bool {
-        let Some(op) = self.view().ok().and_then(|view| self.notice(&*view, inode, waiter)) else {
+        let Some(op) = self.machine.view().ok().and_then(|view| self.notice(&*view, inode, waiter)) else {
             return false;
         };
         // In a task of its own: a call cut short would lose its slot of the back channel.
@@ -330,7 +329,7 @@ impl Metaserver {
         if who.is_empty() {
             return; // nearly always
         }
-        let Ok(view) = self.view() else { return };
+        let Ok(view) = self.machine.view() else { return };
         for (inode, waiter) in who {
             if let Some(op) = self.notice(&*view, inode, &waiter) {
                 tokio::spawn(self.call_back_here(client, op));
@@ -464,7 +463,7 @@ mod tests {
         }
         waits(&waiters, waiter(2, "other", READ, 0..1, 1));
         waits(&waiters, waiter(2, "other", READ, 0..1, 100));
-        assert_eq!(waiters.0.lock().unwrap()[&FILE].len(), WAITERS_OF_CLIENT_MAX + 1);
+        assert_eq!(waiters.0.lock()[&FILE].len(), WAITERS_OF_CLIENT_MAX + 1);
         assert_eq!(told(&waiters, 200), ["other"], "the silent have given up");
         waiters.forget_client(ClientId(2));
         assert_eq!(waiters.files(), []);

@@ -6,8 +6,70 @@
 
 pub(crate) mod callback;
 pub(crate) mod delegations;
+mod ends;
 pub(crate) mod idle_layouts;
 pub(crate) mod lease;
 pub(crate) mod lock_waiters;
+mod propose;
 pub(crate) mod recall;
 pub(crate) mod sessions;
+
+use std::sync::Arc;
+
+use nfs::Metrics;
+use tokio::sync::Notify;
+
+use crate::cluster::Cluster;
+use crate::machine::StateMachine;
+use crate::state::delegations::Delegations;
+use crate::state::ends::Ends;
+use crate::state::idle_layouts::IdleLayouts;
+use crate::state::lease::Leases;
+use crate::state::lock_waiters::LockWaiters;
+use crate::state::recall::{Granted, Recalls};
+use crate::state::sessions::Sessions;
+
+/// What a metaserver keeps in memory of clients and their state.
+pub(crate) struct ClientState {
+    pub machine: Arc<StateMachine>,
+    pub cluster: Arc<Cluster>,
+    pub metrics: Arc<Metrics>,
+    pub sessions: Sessions,
+    pub leases: Leases,
+    pub ends: Ends,
+    pub recalls: Recalls,
+    pub lock_waiters: LockWaiters,
+    pub granted: Granted,
+    pub delegations: Delegations,
+    pub idle_layouts: IdleLayouts,
+    /// Layouts, delegations or opens were returned.
+    pub state_returned: Notify,
+    /// There may be deferred operations to carry out.
+    pub deferred_ready: Notify,
+}
+
+impl ClientState {
+    pub fn new(machine: Arc<StateMachine>, cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            machine,
+            cluster,
+            metrics,
+            sessions: Sessions::default(),
+            leases: Leases::default(),
+            ends: Ends::default(),
+            recalls: Recalls::default(),
+            lock_waiters: LockWaiters::default(),
+            granted: Granted::default(),
+            delegations: Delegations::default(),
+            idle_layouts: IdleLayouts::default(),
+            state_returned: Notify::new(),
+            deferred_ready: Notify::new(),
+        }
+    }
+
+    /// Tells all that wait for state of clients: recalls, and deferred operations.
+    pub fn note_returned(&self) {
+        self.state_returned.notify_waiters();
+        self.deferred_ready.notify_one();
+    }
+}

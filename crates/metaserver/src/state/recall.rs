@@ -1,24 +1,21 @@
-//! Recalling layouts before something happens that their holders must not write through (RFC 8881, section
-//! 12.5.5).
+//! Layout recall (RFC 8881, section 12.5.5) before a change that holders of layouts must not write through,
+//! and revocation of layouts that are not returned. Fencing of late writes at data servers is missing.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use host::Locked;
-use namespace::{
-    ClientId, Command, DataPlace, Inode, InodeId, IoMode, LayoutState, ReturnScope, State, StateId, read,
-};
+use namespace::{ClientId, Command, InodeId, IoMode, LayoutState, ReturnScope, State, StateId, read};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use wire::handle::FileHandle;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, LayoutRecall};
 
-use crate::Metaserver;
-use crate::data::migration;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::nfs4::wire_stateid;
+use crate::state::ClientState;
 
 /// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot
 /// is held.
@@ -66,13 +63,13 @@ struct Halves {
 impl Granted {
     /// Notes a grant, before its reply can be on its way.
     pub(crate) fn note(&self, inode: InodeId, client: ClientId, now: Duration) {
-        let mut halves = self.0.locked();
+        let mut halves = self.0.lock();
         halves.turn(now);
         halves.new.insert((inode, client));
     }
 
     fn is_recent(&self, inode: InodeId, client: ClientId, now: Duration) -> bool {
-        let mut halves = self.0.locked();
+        let mut halves = self.0.lock();
         halves.turn(now);
         halves.new.contains(&(inode, client)) || halves.old.contains(&(inode, client))
     }
@@ -98,7 +95,7 @@ pub(crate) struct Recalls(Mutex<BTreeMap<StateId, Duration>>);
 impl Recalls {
     /// Notes a recall; whether the first one was longer ago than `lease`.
     fn is_late(&self, layout: StateId, now: Duration, lease: Duration) -> bool {
-        let mut asked = self.0.locked();
+        let mut asked = self.0.lock();
         // Entries that are not asked for any more are forgotten, so that the map stays small.
         asked.retain(|_, first| now.saturating_sub(*first) < lease * 4);
         now.saturating_sub(*asked.entry(layout).or_insert(now)) > lease
@@ -109,20 +106,7 @@ impl Recalls {
 /// granted between the recall and the change.
 pub(crate) const TRUNCATION_TRIES_MAX: u8 = 3;
 
-impl Metaserver {
-    /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no
-    /// layout out but those of other clients than `whose`.
-    ///
-    /// # Errors
-    /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is
-    /// away.
-    pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
-        if inode.data() == Some(DataPlace::Migrating) {
-            migration::migrate_to_objects(self, inode.id).await?;
-        }
-        self.recall_layouts(inode.id, inode.generation, whose).await
-    }
-
+impl ClientState {
     /// Has these clients return their layouts of `inode`.
     ///
     /// # Errors
@@ -173,23 +157,23 @@ impl Metaserver {
     ) -> Result<Vec<ClientId>, Status> {
         let mut asked = JoinSet::new();
         for client in holders {
-            if self.yields_to_conflict(&*self.view()?, [client])? {
+            if self.yields_to_conflict(&*self.machine.view()?, [client])? {
                 self.expire(client).await?;
                 continue;
             }
             let reply = self.propose(None, Command::LayoutRecall { client, inode }).await?;
             let namespace::Reply::State { stateid: Some(stateid) } = reply else { continue };
-            if self.recalls.is_late(stateid.id, self.clock.monotonic(), self.lease()) {
+            if self.recalls.is_late(stateid.id, self.machine.clock.monotonic(), self.cluster.lease()) {
                 tracing::warn!(client = client.0, "a recalled layout was not returned for a lease: revoked");
                 self.revoke(client, stateid.id).await?;
                 continue;
             }
             let Some(State::Layout(layout)) =
-                read::state(&*self.view()?, stateid.id).map_err(store_failed)?
+                read::state(&*self.machine.view()?, stateid.id).map_err(store_failed)?
             else {
                 continue; // returned since
             };
-            let handle = self.handle(Via::Export(layout.export), inode, generation);
+            let handle = self.machine.handle(Via::Export(layout.export), inode, generation);
             let op = CbArgOp::LayoutRecall(LayoutRecall::whole_file(handle.into(), wire_stateid(stateid)));
             let call = self.call_back(client, op);
             asked.spawn(async move { (client, stateid.id, call.await) });
@@ -209,7 +193,7 @@ impl Metaserver {
             match outcome {
                 Ok(Status::Ok) => {}
                 Ok(Status::Delay) => ask_again.push(client),
-                Ok(_) if self.granted.is_recent(inode, client, self.clock.monotonic()) => {
+                Ok(_) if self.granted.is_recent(inode, client, self.machine.clock.monotonic()) => {
                     ask_again.push(client)
                 }
                 Ok(other) => {
@@ -226,7 +210,7 @@ impl Metaserver {
     /// Has every client return its layouts to write through, of all files; one that may write gets others.
     /// Whether none of them is out any more.
     pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) -> bool {
-        let to_write = |_: &Metaserver, layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
+        let to_write = |layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
         let Some(files) = self.recall_all(to_write).await else {
             tracing::warn!(
                 "layouts to write are still out after the exports changed; they are called back again"
@@ -237,40 +221,30 @@ impl Metaserver {
         true
     }
 
-    /// Recalls all layouts of files with a column on a lost target. Clients get no others there, and are
-    /// answered an error for lost data by the metaservers.
-    pub(crate) async fn recall_layouts_of_lost(self: Arc<Self>) {
-        let is_lost = |server: &Metaserver, layout: &LayoutState| {
-            server.has_lost_column(&server.inode(&*server.view()?, layout.inode)?)
-        };
-        let files = self.recall_all(is_lost).await.unwrap_or_default();
-        tracing::info!(files, "layouts of files on lost targets were asked back");
-    }
-
     /// Asks back the layouts of all files that have one which `wanted` tells of. How many files these are.
-    async fn recall_all(
+    pub(crate) async fn recall_all(
         self: Arc<Self>,
-        wanted: impl Fn(&Metaserver, &LayoutState) -> Result<bool, Status> + Send + 'static,
+        wanted: impl Fn(&LayoutState) -> Result<bool, Status> + Send + 'static,
     ) -> Option<usize> {
         let server = Arc::clone(&self);
         // Looks at all state that there is.
         let found = tokio::task::spawn_blocking(move || server.layouts(wanted)).await;
         let Ok(Ok(mut out)) = found else { return None };
         let files = out.len();
-        let deadline = tokio::time::Instant::now() + self.lease() * 3;
+        let deadline = tokio::time::Instant::now() + self.cluster.lease() * 3;
         while !out.is_empty() && tokio::time::Instant::now() < deadline {
             for some in out.chunks(FILES_AT_ONCE) {
                 let mut asked = JoinSet::new();
                 for (inode, _) in some {
                     let (server, inode) = (Arc::clone(&self), *inode);
                     asked.spawn(async move {
-                        let generation = server.inode(&*server.view()?, inode)?.generation;
+                        let generation = server.machine.inode(&*server.machine.view()?, inode)?.generation;
                         server.recall_layouts(inode, generation, Holders::All).await
                     });
                 }
                 while asked.join_next().await.is_some() {}
             }
-            let view = self.view().ok()?;
+            let view = self.machine.view().ok()?;
             out.retain(|(_, state)| matches!(read::state(&*view, *state), Ok(Some(_))));
         }
         out.is_empty().then_some(files)
@@ -278,14 +252,14 @@ impl Metaserver {
 
     fn layouts(
         &self,
-        wanted: impl Fn(&Metaserver, &LayoutState) -> Result<bool, Status>,
+        wanted: impl Fn(&LayoutState) -> Result<bool, Status>,
     ) -> Result<Vec<(InodeId, StateId)>, Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let mut out = Vec::new();
         for client in read::clients(&*view).map_err(store_failed)? {
             for state in read::states(&*view, client).map_err(store_failed)? {
                 if let Some(State::Layout(layout)) = read::state(&*view, state).map_err(store_failed)?
-                    && wanted(self, &layout)?
+                    && wanted(&layout)?
                 {
                     out.push((layout.inode, state));
                 }
@@ -298,19 +272,19 @@ impl Metaserver {
     pub(crate) fn recalled(&self, op: &CbArgOp) -> Option<InodeId> {
         let CbArgOp::LayoutRecall(args) = op else { return None };
         let LayoutRecall::File(file) = &args.recall else { return None };
-        FileHandle::open(&file.fh.0, &self.key).map(|file| InodeId(file.inode))
+        FileHandle::open(&file.fh.0, &self.machine.key).map(|file| InodeId(file.inode))
     }
 
     /// The answer of a client that is connected here, for the metaserver that recalls a layout. The answer
     /// "no such layout" is not passed on while a reply of ours with the layout may be on its way to the
     /// client.
     pub(crate) fn or_later(&self, client: ClientId, recalled: Option<InodeId>, status: Status) -> Status {
-        let is_recent = |inode| self.granted.is_recent(inode, client, self.clock.monotonic());
+        let is_recent = |inode| self.granted.is_recent(inode, client, self.machine.clock.monotonic());
         if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }
     }
 
     fn holders(&self, inode: InodeId, whose: Holders) -> Result<Vec<ClientId>, Status> {
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let layouts = read::layouts(&*view, inode).map_err(store_failed)?;
         let of_these = layouts.into_iter().filter(|(client, _, mode)| whose.have(*client, *mode));
         Ok(of_these.map(|(client, ..)| client).collect())
@@ -319,8 +293,7 @@ impl Metaserver {
     pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {
         let scope = ReturnScope::Revoke { layout };
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
-        self.state_returned.notify_waiters();
-        self.deferred_ready.notify_one();
+        self.note_returned();
         Ok(())
     }
 }

@@ -1,16 +1,16 @@
 //! The sessions that this server has served since it started.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
-use host::RwLocked;
 use namespace::{CallbackCredential, Channel, Channels, ClientId, SessionId, read};
 use nfs::{Backchannel, Connection, Session, SessionLimits};
+use parking_lot::RwLock;
 use wire::nfs4::{self, Status};
 use wire::rpc::{AuthSys, Credential};
 
-use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::state::ClientState;
 
 /// Sessions by id, and those of each client. Each SEQUENCE looks here: nothing goes through all of them under
 /// the lock.
@@ -27,12 +27,12 @@ struct Known {
 
 impl Sessions {
     fn get(&self, id: SessionId) -> Option<Arc<Session>> {
-        self.known.reading().by_id.get(&id).cloned()
+        self.known.read().by_id.get(&id).cloned()
     }
 
     /// Adds a session, unless another call was faster; returns the one that stays.
     fn add(&self, id: SessionId, session: Session) -> Arc<Session> {
-        let mut known = self.known.writing();
+        let mut known = self.known.write();
         let Known { by_id, of_client } = &mut *known;
         let entry = by_id.entry(id).or_insert_with(|| {
             of_client.entry(ClientId(session.client())).or_default().push(id);
@@ -42,7 +42,7 @@ impl Sessions {
     }
 
     pub(crate) fn remove(&self, id: SessionId) {
-        let mut known = self.known.writing();
+        let mut known = self.known.write();
         let Some(session) = known.by_id.remove(&id) else { return };
         let client = ClientId(session.client());
         if let Some(of_client) = known.of_client.get_mut(&client) {
@@ -54,20 +54,20 @@ impl Sessions {
     }
 
     pub(crate) fn of_client(&self, client: ClientId) -> Vec<Arc<Session>> {
-        let known = self.known.reading();
+        let known = self.known.read();
         let ids = known.of_client.get(&client).into_iter().flatten();
         ids.filter_map(|id| known.by_id.get(id).cloned()).collect()
     }
 
     fn forget_client(&self, client: ClientId) {
-        let mut known = self.known.writing();
+        let mut known = self.known.write();
         for id in known.of_client.remove(&client).into_iter().flatten() {
             known.by_id.remove(&id);
         }
     }
 
     fn ids(&self) -> Vec<SessionId> {
-        self.known.reading().by_id.keys().copied().collect()
+        self.known.read().by_id.keys().copied().collect()
     }
 }
 
@@ -99,7 +99,7 @@ fn session(id: SessionId, client: ClientId, channels: &Channels, adopted: bool) 
     Session::new(wire_id, client.0, limits(&channels.fore), back, adopted)
 }
 
-impl Metaserver {
+impl ClientState {
     /// A session that was just made, over the connection that made it. `bind`: it also carries call-backs.
     pub(crate) fn begin_session(
         &self,
@@ -121,7 +121,7 @@ impl Metaserver {
         if let Some(known) = self.sessions.get(id) {
             return Some(known);
         }
-        let view = self.view().ok()?;
+        let view = self.machine.view().ok()?;
         let record = read::session(&*view, id).ok()??;
         Some(self.sessions.add(id, session(id, record.client, &record.channels, true)))
     }
@@ -137,7 +137,7 @@ impl Metaserver {
         if session.is_checked(ends) {
             return Ok(()); // nearly always
         }
-        let view = self.view()?;
+        let view = self.machine.view()?;
         let record = read::session(&*view, SessionId(session.id().0)).map_err(store_failed)?;
         let record = record.ok_or(Status::BadSession)?;
         if read::client(&*view, record.client).map_err(store_failed)?.is_some_and(|c| c.lapsed.is_some()) {
@@ -152,7 +152,7 @@ impl Metaserver {
     pub(crate) fn forget_ended_sessions(&self) -> Result<(), Status> {
         // Taken before the view, which so has each of them that has not ended.
         let known = self.sessions.ids();
-        let view = self.view()?;
+        let view = self.machine.view()?;
         for id in known {
             if read::session(&*view, id).map_err(store_failed)?.is_none() {
                 self.sessions.remove(id);
@@ -165,7 +165,7 @@ impl Metaserver {
     /// told.
     pub(crate) fn forget_ended_clients(&self) -> Result<(), Status> {
         let lapsed = self.leases.lapsed_clients();
-        let view = self.view()?;
+        let view = self.machine.view()?;
         for client in lapsed {
             if read::client(&*view, client).map_err(store_failed)?.is_none() {
                 self.forget_client(client);

@@ -1,5 +1,6 @@
 //! Clients whose lease ran out keep what they have until somebody wants it.
 
+use namespace::read;
 use wire::nfs4::open::Delegation;
 use wire::nfs4::{ArgOp, Bitmap, ResOp, Stateid, Status, attr};
 use wire::nfs4::{close, delegreturn, getattr, lockt, locku, write};
@@ -73,6 +74,34 @@ async fn a_lock_that_a_silent_client_holds_is_given_to_the_next() {
     world.a_lease_passes().await;
     assert_eq!(elm.status(vec![putfh(&file), lock]).await, Status::Ok);
     assert_eq!(world.client(ash.id), None);
+}
+
+/// ```text
+/// ash open /f, deny write, and 1,400 locks     (a lease passes)
+/// elm open /f to write         -> ok, at once; the server dies
+/// (a server begins)            -> nothing of ash is left
+/// ```
+#[tokio::test]
+async fn what_a_client_with_much_leaves_is_removed_also_by_the_next_server() {
+    let mut world = World::start().await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let (file, open) = ash.open("f", BOTH, DENY_WRITE).await.expect("opens");
+    for compound in 0..100 {
+        let locks = (0..14).map(|n| ash.lock_op("l", open, compound * 1000 + n * 10, 5));
+        ash.ok([putfh(&file)].into_iter().chain(locks).collect()).await;
+    }
+    world.a_lease_passes().await;
+    let mut elm = Client::mount(&world, "elm").await;
+    elm.open("f", BOTH, 0).await.expect("ash is silent");
+    assert_eq!(world.client(ash.id), None);
+    world.restart().await;
+    world
+        .until("leftovers are removed", || {
+            let view = world.replica.view().expect("a view");
+            let held = read::locks(&*view, namespace::InodeId(3)).expect("reads");
+            !read::has_leftovers(&*view).expect("reads") && held.is_empty()
+        })
+        .await;
 }
 
 /// LOCKT and I/O without an open change nothing themselves: they are told to come again, and the lapsed

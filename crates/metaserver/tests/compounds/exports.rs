@@ -40,7 +40,7 @@ async fn connect(world: &World, address: &str) -> Raw {
 
 async fn change(world: &World, change: ExportChange, path: &str, network: &str, rules: &str) {
     let networks = [network.parse().expect("a network")];
-    world.metaserver.change_exports(change, path, &networks, rules).await.expect("it is changed");
+    world.metaserver.admission().change_exports(change, path, &networks, rules).await.expect("it is changed");
 }
 
 fn name(text: &'static str) -> Bytes {
@@ -203,7 +203,7 @@ async fn above_its_exports_a_client_sees_the_names_that_lead_to_them_and_changes
     assert_eq!(names(&mut elm, "/").await, ["work"]);
     assert!(attributes(&mut elm, path("/")).await.change > before);
     assert_eq!(names(&mut elm, "/work/a").await, ["sub", "f"]);
-    let listed = world.metaserver.exports_report().await.expect("exports");
+    let listed = world.metaserver.admission().exports_report().await.expect("exports");
     assert!(
         listed.iter().any(|one| one.path == "/work/a" && one.exported_as.as_deref() == Some("/projects/a"))
     );
@@ -264,7 +264,7 @@ async fn a_handle_is_good_for_the_export_that_it_came_from() {
     assert_eq!(names(&mut oak, "/projects").await, ["short-lived"]);
     ash.ok(and(path("/projects"), [ArgOp::Remove(remove::Args { target: name("short-lived") })])).await;
     assert_eq!(oak.status(path("/projects")).await, Status::NoEnt);
-    let listed = world.metaserver.exports_report().await.expect("exports");
+    let listed = world.metaserver.admission().exports_report().await.expect("exports");
     assert!(listed.iter().any(|one| one.path == "/projects/short-lived" && one.gone));
 }
 
@@ -436,7 +436,12 @@ async fn layouts_are_called_back_after_exports_changed_also_by_the_next_leader()
     crate::ranges::grow(&mut ash, &file, open, 100_000).await;
     let results = ash.ok(vec![putfh(&file), layoutget_op(open)]).await;
     let Some(ResOp::LayoutGet(Ok(layout))) = results.last() else { panic!("{results:?}") };
-    world.metaserver.change_exports(ExportChange::Set, "/", &[], "squash=root").await.expect("it is changed");
+    world
+        .metaserver
+        .admission()
+        .change_exports(ExportChange::Set, "/", &[], "squash=root")
+        .await
+        .expect("it is changed");
     world.restart().await;
     ash.reconnect(&world).await;
     ash.bind().await;

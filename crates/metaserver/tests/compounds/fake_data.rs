@@ -1,12 +1,13 @@
 //! A data server that has no data, and says how long its objects are: as long as a story wants.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use host::SeededEntropy;
 use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use wire::data::{self, ObjectStat, Procedure, Reply, stat};
 use wire::handle::{HandleKey, ObjectHandle};
@@ -51,7 +52,7 @@ impl FakeData {
 
     /// A client has written through a layout: the object is so long, and was written at that time.
     pub fn wrote(&self, inode: u64, len: u64, modified_ns: u64) {
-        self.program.stats.lock().expect("a map").insert(inode, ObjectStat { len, modified_ns });
+        self.program.stats.lock().insert(inode, ObjectStat { len, modified_ns });
     }
 
     /// Whether it answers; else whoever asks waits.
@@ -70,7 +71,7 @@ impl Objects {
         let counter = if args.sync { &self.synced } else { &self.asked };
         counter.fetch_add(1, Ordering::Relaxed);
         let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
-        let stats = self.stats.lock().expect("a map");
+        let stats = self.stats.lock();
         let of = |handle: &Bytes| {
             let object = ObjectHandle::open(handle, &HandleKey::new([9; 32])).expect("a metaserver's");
             stats.get(&object.file.inode).copied().unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use host::ManualClock;
 use metaserver::{Rules, upcalls};
 use namespace::Stamp;
+use parking_lot::Mutex;
 use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};
 use store::MemoryStore;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -29,7 +30,7 @@ type Carrying = (Bytes, oneshot::Sender<Result<Bytes, Unreachable>>);
 
 impl Wires {
     fn line(self: &Arc<Self>, to: &str, channel: Channel) -> mpsc::UnboundedSender<Carrying> {
-        let mut lines = self.lines.lock().unwrap();
+        let mut lines = self.lines.lock();
         let line = lines.entry((to.to_owned(), channel)).or_insert_with(|| {
             let (send, receive) = mpsc::unbounded_channel();
             tokio::spawn(Arc::clone(self).carry(to.to_owned(), channel, receive));
@@ -49,7 +50,7 @@ impl Wires {
                 let mut held = self.held.subscribe();
                 let _ = held.wait_for(|held| !held.contains(&to)).await;
             }
-            let called = self.members.lock().unwrap().get(&to).cloned();
+            let called = self.members.lock().get(&to).cloned();
             let to = to.clone();
             let mut served = Box::pin(async move {
                 let outcome = match called {
@@ -117,7 +118,7 @@ impl Three {
                 Replica::open(config, Arc::new(MemoryStore::new()), stamp, wire, observer)
             };
             let replica = tokio::task::spawn_blocking(open).await.expect("runs").expect("a replica");
-            wires.members.lock().unwrap().insert(member(id).address, replica.clone());
+            wires.members.lock().insert(member(id).address, replica.clone());
             if id > 1 {
                 replica
                     .join(&member(1).address, member(id), MemberRole::Voter, PATIENCE)

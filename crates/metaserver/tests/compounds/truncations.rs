@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use host::SeededEntropy;
+use host::{ManualClock, SeededEntropy};
 use metaserver::Rules;
+use namespace::Stamp;
 use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
+use replica::{Replica, ReplicaConfig};
+use store::{Durability, MemoryStore, Store};
 use tokio::sync::watch;
 use wire::data::{self, Procedure, Reply};
 use wire::nfs4::{ArgOp, close, remove};
@@ -129,4 +132,34 @@ async fn a_truncation_that_another_metaserver_was_asked_for_is_done_once() {
     let (leader, other) = three.leader_and_follower();
     let all: Vec<&World> = three.worlds.iter().collect();
     one_truncation(&three.worlds[other], &three.worlds[leader], &all).await;
+}
+
+/// ```text
+/// (a damaged store has a mark of leftovers that no command understands)
+/// REMOVE f     -> its object goes all the same
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leftovers_that_cannot_be_removed_hold_no_removal_of_objects_up() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(MemoryStore::new());
+    let config = ReplicaConfig::alone(dir.path().into(), 0);
+    let stamp = Stamp { random: 1, ..Stamp::default() };
+    let replica = Replica::open(config, Arc::clone(&store) as _, stamp, Arc::new(()), Arc::new(()));
+    let replica = replica.expect("a replica");
+    // Table 32, kind 9 of leftovers.
+    let mark: Vec<u8> = [0x32].into_iter().chain(9u64.to_be_bytes()).chain([0; 8]).collect();
+    store.batch(Durability::Immediate, &mut |edit| edit.put(&mark, &[])).expect("writes");
+    let world = World::over(replica, dir, Arc::new(ManualClock::default()), Rules::OPEN).await;
+    let (data, data_server) = Counting::start().await;
+    register_at(&world.server, &data_server.address().to_string()).await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let (file, open) = ash.open("f", BOTH, 0).await.expect("opens");
+    grow(&mut ash, &file, open, 1 << 20).await;
+    let args = close::Args { seqid: 0, open_stateid: open };
+    ash.ok(vec![putfh(&file), ArgOp::Close(args)]).await;
+    let target = bytes::Bytes::from_static(b"f");
+    ash.ok(vec![ArgOp::PutRootFh, ArgOp::Remove(remove::Args { target })]).await;
+    world.until("its object goes", || data.counted().1 == 1).await;
+    let view = world.replica.view().expect("a view");
+    assert!(namespace::read::has_leftovers(&*view).expect("reads"), "the mark was in the way");
 }

@@ -6,6 +6,8 @@
 mod calls;
 mod cluster;
 mod files;
+mod left;
+mod locks;
 mod states;
 
 use std::collections::BTreeMap;

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::{StoreError, View};
 
+use super::left::Left;
+use super::locks;
 use super::{Findings, marks, table};
-use crate::record::{AddressUse, Counters, HeldLock, OwnerRecord, SlotRecord, Use};
+use crate::record::{AddressUse, Counters, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
-    ByteRange, ClientId, ClientRecord, DelegationState, Inode, InodeId, IoMode, LockKind, OpenState, Reply,
-    SessionRecord, Share, State, StateCounts, StateId, Unsettled, keys, read,
+    ClientId, ClientRecord, DelegationState, Inode, InodeId, IoMode, OpenState, Reply, SessionRecord, Share,
+    State, StateCounts, StateId, Unsettled, keys,
 };
 
 pub(super) fn check(
@@ -19,7 +21,8 @@ pub(super) fn check(
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
     let clients = clients(view, counters, findings)?;
-    sessions(view, counters, &clients, findings)?;
+    let left = Left::read(view, findings)?;
+    sessions(view, counters, &clients, &left, findings)?;
     let states: BTreeMap<StateId, State> = table::<State>(view, keys::STATES, findings)?
         .into_iter()
         .map(|(key, state)| (StateId(keys::number(&key, 1)), state))
@@ -29,8 +32,9 @@ pub(super) fn check(
             format!("{id:?} calls itself {:?}", state.stateid())
         });
         findings.expect(state.stateid().sequence > 0, || format!("{id:?} has sequence 0"));
-        findings.expect(clients.get(&state.client()).is_some_and(|client| client.confirmed), || {
-            format!("{id:?} is of {:?}, which is not there or not confirmed", state.client())
+        let confirmed = clients.get(&state.client()).is_some_and(|client| client.confirmed);
+        findings.expect(confirmed || left.has_not_removed(state), || {
+            format!("{id:?} is of {:?}, which is not there or not confirmed, nor left over", state.client())
         });
         let inode = inodes.get(&state.inode());
         let revoked = matches!(state, State::Delegation(DelegationState { revoked: true, .. }));
@@ -50,8 +54,11 @@ pub(super) fn check(
     });
     indexes(view, &states, findings)?;
     unsettled(view, inodes, &states, findings)?;
-    shares(&states, findings);
-    locks(view, &states, findings)
+    left.check(&clients, &states, findings);
+    let counting: Vec<&State> =
+        states.values().filter(|state| clients.contains_key(&state.client())).collect();
+    shares(&counting, &left, findings);
+    locks::check(view, &clients, &states, &left, findings)
 }
 
 /// Files with a layout to write are unsettled, and those that are unsettled without one are listed.
@@ -167,6 +174,7 @@ fn sessions(
     view: &dyn View,
     counters: &Counters,
     clients: &BTreeMap<ClientId, ClientRecord>,
+    left: &Left,
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
     let sessions: BTreeMap<Vec<u8>, SessionRecord> = table(view, keys::SESSIONS, findings)?;
@@ -185,7 +193,11 @@ fn sessions(
     let marks: BTreeSet<Vec<u8>> = marks(view, keys::CLIENT_SESSIONS)?.into_iter().collect();
     findings.expect(marks == indexed, || "the sessions of clients are not those that there are".to_string());
     let mut replies: BTreeMap<Vec<u8>, Reply> = table(view, keys::SLOT_REPLIES, findings)?;
+    replies.retain(|key, _| !left.sessions.contains(&key[1..17]));
     for (key, slot) in table::<SlotRecord>(view, keys::SLOTS, findings)? {
+        if left.sessions.contains(&key[1..17]) {
+            continue;
+        }
         let session = [&[keys::SESSIONS], key.get(1..17).unwrap_or_default()].concat();
         findings.expect(sessions.contains_key(&session), || format!("slot {key:02x?} is of no session"));
         let number = &key[1..];
@@ -239,9 +251,10 @@ fn indexes(
 
 /// No open denies what another has; a lock lives under an open of its client, a layout under an open or a
 /// delegation; a delegation and another client's open for writing exclude each other.
-fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
+fn shares(states: &[&State], left: &Left, findings: &mut Findings) {
     let mut opens: BTreeMap<InodeId, Vec<&OpenState>> = BTreeMap::new();
-    for state in states.values() {
+    let by_id: BTreeMap<StateId, &State> = states.iter().map(|state| (state.stateid().id, *state)).collect();
+    for state in states {
         if let State::Open(open) = state {
             findings.expect(union_of_opened(open.opened) == (open.access, open.deny), || {
                 format!("{open:?} was never opened so")
@@ -255,17 +268,18 @@ fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
         }
     }
     let delegations: BTreeSet<(InodeId, ClientId)> = states
-        .values()
+        .iter()
         .filter(|state| matches!(state, State::Delegation(DelegationState { revoked: false, .. })))
         .map(|state| (state.inode(), state.client()))
         .collect();
-    for state in states.values() {
+    for state in states {
         match state {
             State::Open(_) => {}
             State::Lock(lock) => {
-                let under = states.get(&lock.open);
+                let under = by_id.get(&lock.open);
                 let holds = matches!(under, Some(State::Open(open)) if (open.client, open.inode) == (lock.client, lock.inode));
-                findings.expect(holds, || format!("{lock:?} is under {under:?}"));
+                let is_left = under.is_none() && left.has_closed(lock);
+                findings.expect(holds || is_left, || format!("{lock:?} is under {under:?}"));
             }
             State::Layout(layout) => {
                 let opens = opens.get(&layout.inode);
@@ -283,46 +297,4 @@ fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
             }
         }
     }
-}
-
-fn locks(
-    view: &dyn View,
-    states: &BTreeMap<StateId, State>,
-    findings: &mut Findings,
-) -> Result<(), StoreError> {
-    let mut ranges: BTreeMap<StateId, u32> = BTreeMap::new();
-    let mut inodes = BTreeSet::new();
-    for (key, HeldLock { end, kind }) in table(view, keys::LOCKS, findings)? {
-        let (inode, id) = (InodeId(keys::number(&key, 1)), StateId(keys::number(&key, 17)));
-        let range = ByteRange { start: keys::number(&key, 9), end };
-        findings.expect(range.start < range.end, || format!("{id:?} holds nothing: {range:?} {kind:?}"));
-        let of_file = matches!(states.get(&id), Some(State::Lock(lock)) if lock.inode == inode);
-        findings
-            .expect(of_file, || format!("{range:?} of {inode:?} is held by {id:?}, which is not its lock"));
-        *ranges.entry(id).or_default() += 1;
-        inodes.insert(inode);
-    }
-    for (id, state) in states {
-        if let State::Lock(lock) = state {
-            let held = ranges.get(id).copied().unwrap_or_default();
-            findings.expect(lock.ranges == held, || format!("{lock:?} holds {held} ranges"));
-        }
-    }
-    for inode in inodes {
-        let held = read::locks(view, inode)?;
-        for (at, one) in held.iter().enumerate() {
-            for other in &held[at + 1..] {
-                let overlap = one.range.start < other.range.end && other.range.start < one.range.end;
-                let touch = one.range.end == other.range.start || other.range.end == one.range.start;
-                let exclude = one.kind == LockKind::Write || other.kind == LockKind::Write;
-                let wrong = if one.state == other.state {
-                    overlap || touch && one.kind == other.kind
-                } else {
-                    overlap && exclude
-                };
-                findings.expect(!wrong, || format!("{one:?} and {other:?} of {inode:?}"));
-            }
-        }
-    }
-    Ok(())
 }

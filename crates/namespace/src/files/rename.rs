@@ -1,12 +1,14 @@
 //! RENAME, as POSIX has it: the inode that the new name had goes in the same command.
 
-use store::StoreError;
-
 use super::{entry, remove};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::Name;
 use crate::states::delegation;
 use crate::{Error, Inode, InodeId, Reply, read};
+
+/// Directories above the new place of a directory, at most: twice as many as Linux can name in one path. The
+/// move looks at each.
+const ANCESTORS_MAX: usize = 4096;
 
 pub(crate) fn rename(
     plan: &mut Plan<'_>,
@@ -90,9 +92,15 @@ fn replaceable(plan: &Plan<'_>, over: Name, by_directory: bool) -> Result<Inode,
 }
 
 /// Whether `dir` is `ancestor` or below it.
-fn is_within(plan: &Plan<'_>, dir: InodeId, ancestor: InodeId) -> Result<bool, StoreError> {
+///
+/// # Errors
+/// `TooManyLinks` if `dir` is below more than [`ANCESTORS_MAX`] directories.
+fn is_within(plan: &Plan<'_>, dir: InodeId, ancestor: InodeId) -> Result<bool, Stop> {
     let mut at = dir;
-    while at != ancestor {
+    for _ in 0..ANCESTORS_MAX {
+        if at == ancestor {
+            return Ok(true);
+        }
         match read::inode(plan.view(), at)?
             .and_then(|inode| inode.directory().map(|directory| directory.parent))
         {
@@ -100,5 +108,5 @@ fn is_within(plan: &Plan<'_>, dir: InodeId, ancestor: InodeId) -> Result<bool, S
             Some(_) | None => return Ok(false),
         }
     }
-    Ok(true)
+    Err(Error::TooManyLinks.into())
 }

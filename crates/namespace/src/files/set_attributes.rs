@@ -4,9 +4,9 @@
 //! file has: clients write to data servers first and tell the size afterwards (LAYOUTCOMMIT), so objects may
 //! hold bytes beyond the end, which must not come to light when the file grows over them.
 
-use super::size;
+use super::{size, unsettled};
 use crate::plan::{Plan, Stop};
-use crate::states::{delegation, layout_state};
+use crate::states::delegation;
 use crate::{
     DataPlace, Error, File, Inode, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes,
     StripePolicy,
@@ -45,7 +45,7 @@ pub(crate) fn set_attributes(
     inode.modified = set.modified.unwrap_or(inode.modified);
     inode.attributes_changed(plan.now());
     if set.modified.is_some() && file.is_some() {
-        layout_state::times_set(plan, inode.id)?;
+        unsettled::times_set(plan, &inode)?;
     }
     let deferred = match set.size {
         None => None,

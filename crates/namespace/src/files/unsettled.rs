@@ -9,9 +9,15 @@ use crate::{Inode, InodeId, Observation, Reply, SIZE_BYTES_MAX, Time, Unsettled,
 /// Marks the file, of which a layout to write is granted: its inode is as the objects were at `version`,
 /// unless a mark says otherwise.
 pub(crate) fn mark(plan: &mut Plan<'_>, inode: InodeId, version: u64) -> Result<(), StoreError> {
-    let version = read::unsettled(plan.view(), inode)?.map_or(version, |known| known.version);
-    let grant = plan.random();
-    plan.put(&keys::unsettled(inode), &Unsettled { grant, version })
+    let known = read::unsettled(plan.view(), inode)?;
+    let mark = known.unwrap_or(Unsettled { grant: 0, version, times_set: 0 });
+    plan.put(&keys::unsettled(inode), &Unsettled { grant: plan.random(), ..mark })
+}
+
+/// Notes that the file's modification time was set: see [`Unsettled::times_set`].
+pub(crate) fn times_set(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
+    let Some(mark) = read::unsettled(plan.view(), inode.id)? else { return Ok(()) };
+    plan.put(&keys::unsettled(inode.id), &Unsettled { times_set: inode.change, ..mark })
 }
 
 /// Follows the number of layouts to write. A file without one is to be settled.

@@ -16,11 +16,12 @@ pub use files::{
     generation, inline_data, inode, list, lookup, name_of, names_after, pending_truncation, stripe_policy,
     to_settle, unsettled, xattr, xattrs,
 };
+pub(crate) use locks::{LockTest, Search, fork, holds};
 pub use locks::{conflicting_lock, locks};
-pub(crate) use locks::{first_conflict, lock_holders, locks_starting_before};
-pub(crate) use states::{client_uses, open_conflicts};
+pub(crate) use states::{client_uses, is_returned, may_conflict};
 pub use states::{
-    delegations, has_state, in_use, layouts, opens, revoked, share_conflict, share_holders, state, states,
+    delegations, has_leftovers, has_state, in_use, layouts, opens, revoked, share_conflict, share_holders,
+    state, states,
 };
 
 use std::ops::ControlFlow;
@@ -108,6 +109,21 @@ pub(crate) fn collect<T: DeserializeOwned>(view: &dyn View, prefix: &[u8]) -> Re
     scan_records(view, prefix, &keys::after(prefix), |_, record| {
         records.push(record);
         ControlFlow::Continue(())
+    })?;
+    Ok(records)
+}
+
+/// At most `max` records with `from <= key < to`, and their keys.
+pub(crate) fn collect_some<T: DeserializeOwned>(
+    view: &dyn View,
+    from: &[u8],
+    to: &[u8],
+    max: usize,
+) -> Result<Vec<(keys::Key, T)>, StoreError> {
+    let mut records = Vec::new();
+    scan_records(view, from, to, |key, record| {
+        records.push((key.to_vec(), record));
+        if records.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(records)
 }

@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use store::{StoreError, View};
 
 use super::{any_key, client, collect, scan_keys};
-use crate::record::{Use, get};
-use crate::{ClientId, ClientRecord, InodeId, IoMode, Share, State, StateId, Stateid, keys};
+use crate::record::{LeftLayouts, Use, get};
+use crate::states::use_of;
+use crate::{ClientId, ClientRecord, InodeId, IoMode, LayoutState, Share, State, StateId, Stateid, keys};
 
 /// The open, lock or layout with this id.
 ///
@@ -59,6 +60,20 @@ pub fn in_use(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
     Ok(view.get(&keys::uses(inode))?.is_some())
 }
 
+/// Whether leftovers of clients and sessions that ended are to be removed.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn has_leftovers(view: &dyn View) -> Result<bool, StoreError> {
+    any_key(view, &[keys::LEFTOVERS])
+}
+
+/// Whether a layout is a leftover of a return of all layouts.
+pub(crate) fn is_returned(view: &dyn View, layout: &LayoutState) -> Result<bool, StoreError> {
+    let left: Option<LeftLayouts> = get(view, &keys::left_layouts(layout.client))?;
+    Ok(left.is_some_and(|left| layout.stateid.id < left.before))
+}
+
 /// The layouts of a file.
 ///
 /// # Errors
@@ -67,7 +82,10 @@ pub fn layouts(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid
     let ids: Vec<StateId> = collect(view, &keys::of(keys::LAYOUTS, &[inode.0]))?;
     let mut layouts = Vec::with_capacity(ids.len());
     for id in ids {
-        if let Some(State::Layout(layout)) = state(view, id)? {
+        if let Some(State::Layout(layout)) = state(view, id)?
+            && client(view, layout.client)?.is_some()
+            && !is_returned(view, &layout)?
+        {
             layouts.push((layout.client, layout.stateid, layout.mode));
         }
     }
@@ -82,7 +100,9 @@ pub fn delegations(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Sta
     let ids: Vec<StateId> = collect(view, &keys::of(keys::DELEGATIONS, &[inode.0]))?;
     let mut delegations = Vec::with_capacity(ids.len());
     for id in ids {
-        if let Some(State::Delegation(delegation)) = state(view, id)? {
+        if let Some(State::Delegation(delegation)) = state(view, id)?
+            && client(view, delegation.client)?.is_some()
+        {
             delegations.push((delegation.client, delegation.stateid));
         }
     }
@@ -133,7 +153,7 @@ pub fn share_holders(
 
 /// The clients of opens of the file, other than those that `own` tells of, that deny `access` or have what
 /// `deny` denies.
-pub(crate) fn open_conflicts(
+fn open_conflicts(
     view: &dyn View,
     inode: InodeId,
     access: Share,
@@ -141,21 +161,41 @@ pub(crate) fn open_conflicts(
     own: impl Fn(ClientId, &[u8]) -> bool,
 ) -> Result<BTreeSet<ClientId>, StoreError> {
     let mut conflicts = BTreeSet::new();
-    let Some(uses) = get::<Use>(view, &keys::uses(inode))? else { return Ok(conflicts) };
-    let denied = share(uses.denying_read, uses.denying_write);
-    let used = share(uses.reading, uses.writing);
-    if !denied.intersects(access) && !used.intersects(deny) {
+    if !may_conflict(view, inode, access, deny, None)? {
         return Ok(conflicts); // nearly always
     }
     for id in opens(view, inode)? {
         if let Some(State::Open(open)) = state(view, id)?
             && !own(open.client, &open.owner)
             && (open.deny.intersects(access) || open.access.intersects(deny))
+            && client(view, open.client)?.is_some()
         {
             conflicts.insert(open.client);
         }
     }
     Ok(conflicts)
+}
+
+/// Whether an open of the file, other than `own`, denies `access` or has what `deny` denies, as the summary
+/// of use says. It may be a leftover.
+pub(crate) fn may_conflict(
+    view: &dyn View,
+    inode: InodeId,
+    access: Share,
+    deny: Share,
+    own: Option<StateId>,
+) -> Result<bool, StoreError> {
+    let Some(uses) = get::<Use>(view, &keys::uses(inode))? else { return Ok(false) };
+    let conflicts = |uses: &Use| {
+        share(uses.denying_read, uses.denying_write).intersects(access)
+            || share(uses.reading, uses.writing).intersects(deny)
+    };
+    if !conflicts(&uses) {
+        return Ok(false); // nearly always
+    }
+    let own = own.map(|own| state(view, own)).transpose()?.flatten();
+    let others = uses.minus(own.as_ref().map(use_of).unwrap_or_default());
+    Ok(others.is_none_or(|others| conflicts(&others)))
 }
 
 fn share(reading: u32, writing: u32) -> Share {

@@ -13,21 +13,20 @@
 //! client that shows its verifier from a new address has that one, too.
 //!
 //! A client whose lease has run out is *lapsed*: it keeps its states by courtesy. A request that conflicts
-//! with one of them ends the client, and goes on ([`all_lapsed`]); a client that is heard of before that
+//! with one of them ends the client, and goes on (`conflicts.rs`); a client that is heard of before that
 //! keeps all.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use store::StoreError;
 
-use super::{delegation, open, session};
+use super::{leftovers, session};
 use crate::plan::{Plan, Stop};
 use crate::record::{AddressUse, OwnerRecord, get};
 use crate::{
     ADDRESSES_OF_CLIENT_MAX, CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX, ClientId, ClientRecord, Error, Principal,
-    Reply, State, UNCONFIRMED_MAX, UNCONFIRMED_OF_ADDRESS_MAX, keys, read,
+    Reply, UNCONFIRMED_MAX, UNCONFIRMED_OF_ADDRESS_MAX, keys, read,
 };
 
 /// Identity that a caller claims.
@@ -263,23 +262,6 @@ pub(crate) fn expire(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Sto
     Ok(Reply::Done)
 }
 
-/// The records of `holders`, clients with a conflicting state, if all of them have it by courtesy only, so
-/// that the caller may [`end`] them; none if one of them is alive, or is the client that asks.
-pub(super) fn all_lapsed(
-    plan: &Plan<'_>,
-    holders: BTreeSet<ClientId>,
-    asks: ClientId,
-) -> Result<Option<Vec<ClientRecord>>, StoreError> {
-    let mut lapsed = Vec::new();
-    for holder in holders {
-        match read::client(plan.view(), holder)? {
-            Some(client) if client.lapsed.is_some() && holder != asks => lapsed.push(client),
-            _ => return Ok(None),
-        }
-    }
-    Ok(Some(lapsed))
-}
-
 pub(crate) fn reclaim_complete(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
     let mut client = find(plan, client)?;
     if client.reclaim_complete {
@@ -303,17 +285,9 @@ fn is_busy(plan: &Plan<'_>, client: ClientId) -> Result<bool, StoreError> {
         || read::any_key(plan.view(), &keys::of(keys::CLIENT_SESSIONS, &[client.0]))?)
 }
 
-/// End of a client with all that it has: opens, and with them locks and layouts; sessions, and with them
-/// slots.
+/// End of a client with all that it has. From then on it has no record, and its states count for nothing;
+/// those that the command has no room for are removed later, see `leftovers.rs`.
 pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), Stop> {
-    for id in read::states(plan.view(), client.id)? {
-        // Locks and layouts live under opens and delegations, and may be gone already.
-        match read::state(plan.view(), id)? {
-            Some(State::Open(state)) => open::end(plan, &state)?,
-            Some(State::Delegation(state)) => delegation::end(plan, state)?,
-            Some(State::Lock(_) | State::Layout(_)) | None => {}
-        }
-    }
     for id in read::sessions(plan.view(), client.id)? {
         session::end(plan, client, id)?;
     }
@@ -330,5 +304,6 @@ pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), Stop
     known.confirmed = known.confirmed.filter(|id| *id != client.id);
     known.unconfirmed = known.unconfirmed.filter(|id| *id != client.id);
     let key = keys::owner(&client.owner);
-    Ok(plan.put_or_delete(&key, &known)?)
+    plan.put_or_delete(&key, &known)?;
+    leftovers::of_client(plan, client.id)
 }

@@ -17,13 +17,13 @@
 
 use store::StoreError;
 
-use super::{layout_state, table};
+use super::{conflicts, layout_state, table};
 use crate::files::remove;
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{Use, get};
 use crate::{
-    CLIENT_STATES_MAX, ClientId, DelegationState, Error, Inode, InodeId, IoMode, Open, Reply, Share, State,
-    StateId, Stateid, keys, read,
+    CLIENT_STATES_MAX, ClientId, DelegationState, Error, Inode, InodeId, Open, Reply, Share, State, StateId,
+    Stateid, keys, read,
 };
 
 /// Stops a change of the file by the caller while another client has a delegation of it.
@@ -43,8 +43,11 @@ fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Resul
     if uses(plan, inode)?.delegations == 0 {
         return Ok(()); // nearly always
     }
-    let others = read::delegations(plan.view(), inode)?.into_iter().any(|(client, _)| Some(client) != caller);
-    if others { Err(Stop::Delegated(inode)) } else { Ok(()) }
+    match conflicts::held_by_another(plan, &keys::of(keys::DELEGATIONS, &[inode.0]), caller)? {
+        Some(false) => Ok(()),
+        Some(true) => Err(Stop::Delegated(inode)),
+        None => Err(Error::Delay.into()), // leftovers
+    }
 }
 
 /// Grants a delegation of the file to the client that has just opened it, if it wants one and no client
@@ -57,7 +60,7 @@ pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Op
     let uses = uses(plan, inode)?;
     let contended = uses.writing > 0 || uses.denying_read > 0;
     // One that was downgraded since may still write through its layout.
-    if contended || (uses.layouts > 0 && is_written_through_a_layout(plan, inode)?) {
+    if contended || uses.writing_layouts > 0 {
         return Ok(None);
     }
     let full = read::client_uses(plan.view(), client)? >= CLIENT_STATES_MAX;
@@ -69,10 +72,6 @@ pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Op
     let state = DelegationState { stateid, client, inode, revoked: false, export };
     table::insert(plan, &State::Delegation(state))?;
     Ok(Some(stateid))
-}
-
-fn is_written_through_a_layout(plan: &Plan<'_>, inode: InodeId) -> Result<bool, StoreError> {
-    Ok(read::layouts(plan.view(), inode)?.into_iter().any(|(.., mode)| mode == IoMode::ReadWrite))
 }
 
 /// DELEGRETURN (RFC 8881, section 18.6).

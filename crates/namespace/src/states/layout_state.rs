@@ -5,7 +5,7 @@
 
 use store::StoreError;
 
-use super::{open, table};
+use super::{conflicts, leftovers, open, table};
 use crate::files::{remove, unsettled};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
@@ -43,7 +43,7 @@ pub(crate) fn get_layout(
         State::Delegation(_) => table::check_sequence(stateid, presented.stateid())?,
         State::Layout(_) => table::check_layout_sequence(stateid, presented.stateid())?,
     }
-    if mode == IoMode::ReadWrite && !open::may_write(plan, inode, client)? {
+    if mode == IoMode::ReadWrite && !open::may_write(plan, &presented)? {
         return Err(Error::OpenMode.into());
     }
     // The first write takes the bits away, and a write through a layout is not seen here.
@@ -59,7 +59,14 @@ pub(crate) fn get_layout(
         DataPlace::Inline if file.written == 0 && made == Some(layout) => true,
         DataPlace::Inline | DataPlace::Migrating => return Err(Error::Delay.into()),
     };
-    let known = of_client(plan, inode, client)?;
+    let known = match of_client(plan, inode, client)? {
+        // Its place is for the new one.
+        Some(returned) if read::is_returned(plan.view(), &returned)? => {
+            table::remove(plan, &State::Layout(returned))?;
+            None
+        }
+        known => known,
+    };
     if known.is_none() {
         table::check_room(plan, client)?;
     }
@@ -76,8 +83,8 @@ pub(crate) fn get_layout(
             let before = State::Layout(state);
             table::advance(&mut state.stateid);
             state.recalled = false;
-            if mode == IoMode::ReadWrite {
-                state.mode = mode;
+            if mode == IoMode::ReadWrite && state.mode == IoMode::Read {
+                (state.mode, state.committed) = (mode, file.change);
             }
             table::replace(plan, &before, &State::Layout(state))?;
             state.stateid
@@ -92,7 +99,7 @@ pub(crate) fn get_layout(
                     inode,
                     mode,
                     recalled: false,
-                    times_set: false,
+                    committed: file.change,
                     export,
                 }),
             )?;
@@ -119,13 +126,15 @@ pub(crate) fn commit(
     if last_write.is_some_and(|last| last >= SIZE_BYTES_MAX) {
         return Err(Error::TooLarge.into());
     }
+    let mark = read::unsettled(plan.view(), inode)?;
+    let times_set = mark.is_some_and(|mark| mark.has_times_set(&state));
     let size_before = file.size;
     if let Some(last) = last_write {
         file.wrote(last + 1);
     }
     let later = match modified {
         Some(modified) => Some(modified).filter(|modified| *modified > file.modified),
-        None => Some(file.modified).filter(|_| state.times_set),
+        None => Some(file.modified).filter(|_| times_set),
     };
     file.data_changed(plan.now());
     file.modified = later.unwrap_or(file.modified);
@@ -134,39 +143,39 @@ pub(crate) fn commit(
         unsettled::committed(plan, &mut file, observed)?;
     }
     plan.put_inode(&file)?;
-    if state.times_set {
+    if times_set {
         let before = State::Layout(state);
-        state.times_set = false;
+        state.committed = file.change;
         table::replace(plan, &before, &State::Layout(state))?;
     }
     Ok(Reply::Committed { size: Some(file.size).filter(|size| *size > size_before) })
 }
 
-/// Whether a client other than `except` has a layout of the file.
+/// Whether a client other than `except` has a layout of the file, or may have one: there are too many
+/// leftovers to tell.
 pub(crate) fn held_by_others(
     plan: &Plan<'_>,
     inode: InodeId,
     except: Option<ClientId>,
 ) -> Result<bool, StoreError> {
-    Ok(read::layouts(plan.view(), inode)?.iter().any(|(client, ..)| Some(*client) != except))
-}
-
-/// Notes in the layouts of the file that its modification time was set: see [`LayoutState::times_set`].
-pub(crate) fn times_set(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
-    for (_, stateid, mode) in read::layouts(plan.view(), inode)? {
-        if let (IoMode::ReadWrite, Some(State::Layout(mut state))) =
-            (mode, read::state(plan.view(), stateid.id)?)
+    let (found, more) = conflicts::first_keys(plan, &keys::of(keys::LAYOUTS, &[inode.0]))?;
+    for key in found.into_iter().filter(|key| Some(ClientId(keys::number(key, 9))) != except) {
+        let layout = get(plan.view(), &key)?.map(|id| read::state(plan.view(), id)).transpose()?.flatten();
+        if let Some(State::Layout(layout)) = layout
+            && read::client(plan.view(), layout.client)?.is_some()
+            && !read::is_returned(plan.view(), &layout)?
         {
-            let before = State::Layout(state);
-            state.times_set = true;
-            table::replace(plan, &before, &State::Layout(state))?;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(more)
 }
 
 pub(crate) fn recall(plan: &mut Plan<'_>, client: ClientId, inode: InodeId) -> Result<Reply, Stop> {
     let Some(mut state) = of_client(plan, inode, client)? else { return Ok(Reply::State { stateid: None }) };
+    if read::is_returned(plan.view(), &state)? {
+        return Ok(Reply::State { stateid: None });
+    }
     if !state.recalled {
         let before = State::Layout(state);
         table::advance(&mut state.stateid);
@@ -186,13 +195,7 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, scope: &ReturnSco
             Some(State::Layout(state)) if state.client == client => end(plan, state)?,
             _ => {} // it came back meanwhile
         },
-        ReturnScope::All => {
-            for id in read::states(plan.view(), client)? {
-                if let Some(State::Layout(state)) = read::state(plan.view(), id)? {
-                    end(plan, state)?;
-                }
-            }
-        }
+        ReturnScope::All => leftovers::of_layouts(plan, client)?,
     }
     Ok(Reply::State { stateid: None })
 }
@@ -205,7 +208,7 @@ pub(super) fn end_of_client(plan: &mut Plan<'_>, inode: InodeId, client: ClientI
     }
 }
 
-fn end(plan: &mut Plan<'_>, state: LayoutState) -> Result<(), Stop> {
+pub(super) fn end(plan: &mut Plan<'_>, state: LayoutState) -> Result<(), Stop> {
     table::remove(plan, &State::Layout(state))?;
     remove::discard_if_orphan(plan, state.inode)
 }

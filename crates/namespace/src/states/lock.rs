@@ -1,25 +1,17 @@
 //! LOCK, LOCKU, FREE_STATEID: byte-range locks as POSIX has them (RFC 8881, sections 9.1 to 9.5, 18.10,
 //! 18.12).
 //!
-//! One lock state for each lock-owner and file; its ranges are disjoint, and two of one kind never touch. A
-//! new range replaces the parts that it covers of the owner's own ranges:
-//!
-//! ```text
-//! held      ├─ read ──────────────────────┤
-//! locked              ├─ write ─┤
-//! then      ├─ read ──┼─ write ─┼─ read ──┤
-//! ```
+//! One lock state for each lock-owner and file: see `ranges.rs` for what it holds, and `read/locks.rs` for
+//! how conflicts are found.
 
-use std::ops::ControlFlow;
-
-use store::StoreError;
-
-use super::{client, open, table};
+use super::conflicts::{self, InTheWay};
+use super::{leftovers, open, ranges, table};
 use crate::plan::{Broken, Plan, Stop};
-use crate::record::{HeldLock, get};
+use crate::read::LockTest;
+use crate::record::get;
 use crate::{
-    ByteRange, ClientId, Conflict, Error, Held, InodeId, LockKind, LockOwner, LockState, OpenState, Reply,
-    Share, State, StateId, Stateid, keys, read,
+    ByteRange, ClientId, Error, InodeId, LockKind, LockOwner, LockState, Reply, Share, State, StateId,
+    Stateid, keys, read,
 };
 
 pub(crate) fn lock(
@@ -34,7 +26,7 @@ pub(crate) fn lock(
         LockOwner::New { open, owner } => {
             let open = open::find(plan, client, *open)?;
             let known: Option<StateId> = get(plan.view(), &keys::lock_state(inode, client, owner))?;
-            let known = known.map(|id| find_any(plan, client, id)).transpose()?;
+            let known = known.map(|id| find_known(plan, id)).transpose()?.flatten();
             (open, owner.clone(), known)
         }
         LockOwner::Known { lock } => {
@@ -57,12 +49,27 @@ pub(crate) fn lock(
         return Err(Error::OpenMode.into());
     }
     table::check_room(plan, client)?;
-    if let Some(held) = read::first_conflict(plan.view(), inode, client, &owner, kind, range)? {
-        let holders = read::lock_holders(plan.view(), inode, client, &owner, kind, range)?;
-        let Some(lapsed) = client::all_lapsed(plan, holders, client)? else {
-            return Ok(Reply::Denied(denial(plan, held)?));
-        };
-        lapsed.iter().try_for_each(|client| client::end(plan, client))?;
+    let test = LockTest { inode, client, owner: &owner, kind, range };
+    if known.as_ref().map(|known| ranges::touches_many(plan, known, range)).transpose()?.unwrap_or(false) {
+        // To look between them would be as much work as to change them one by one.
+        if others_hold_ranges(plan, inode, known.as_ref())? {
+            return Err(Error::LockRange.into());
+        }
+    } else {
+        let mut lapsed = InTheWay::default();
+        let mut search = read::Search::new(plan.view(), test, conflicts::LOOKED_AT_MAX)?;
+        search.run(&mut |holder| Ok(!lapsed.note(plan, holder, client)?))?;
+        if search.decided {
+            let denied = search.first().ok_or(Broken("a lock is denied, and nothing is in its way"))?;
+            return Ok(Reply::Denied(denied));
+        }
+        if search.unseen {
+            lapsed.note_unseen();
+        }
+        if lapsed.is_crowd() {
+            return lapsed.end_some(plan, Error::Delay);
+        }
+        lapsed.end(plan)?;
     }
 
     let (before, mut state) = match known {
@@ -73,11 +80,12 @@ pub(crate) fn lock(
         }
         None => {
             let stateid = table::new_stateid(plan)?;
-            (None, LockState { stateid, client, inode, owner, open: open.stateid.id, ranges: 0 })
+            let (open, set) = (open.stateid.id, stateid.id.0);
+            (None, LockState { stateid, client, inode, owner, open, ranges: 0, set })
         }
     };
-    let widened = cover(plan, &mut state, range, Some(kind))?;
-    put_range(plan, &mut state, widened, kind)?;
+    let widened = ranges::cover(plan, &mut state, range, Some(kind))?;
+    ranges::put(plan, &mut state, widened, kind)?;
     let stateid = Some(state.stateid);
     match before {
         None => table::insert(plan, &State::Lock(state))?,
@@ -86,14 +94,21 @@ pub(crate) fn lock(
     Ok(Reply::State { stateid })
 }
 
-/// The reply to a LOCK that `held` keeps from being granted.
-fn denial(plan: &Plan<'_>, held: Held) -> Result<Conflict, Stop> {
-    match read::state(plan.view(), held.state)? {
-        Some(State::Lock(LockState { client, owner, .. })) => {
-            Ok(Conflict { range: held.range, kind: held.kind, client, owner })
+/// Whether a lock state other than `own` holds ranges of the file, or there are too many to tell.
+fn others_hold_ranges(plan: &Plan<'_>, inode: InodeId, own: Option<&LockState>) -> Result<bool, Stop> {
+    let (keys, more) = conflicts::first_keys(plan, &keys::of(keys::LOCK_STATES, &[inode.0]))?;
+    for key in keys {
+        let state = get(plan.view(), &key)?.map(|id| read::state(plan.view(), id)).transpose()?.flatten();
+        let is_own = state.as_ref().map(|state: &State| state.stateid().id) == own.map(|own| own.stateid.id);
+        if let Some(State::Lock(lock)) = state
+            && !is_own
+            && lock.ranges > 0
+            && read::holds(plan.view(), &lock)?
+        {
+            return Ok(true);
         }
-        _ => Err(Broken("a locked range is of no lock state").into()),
     }
+    Ok(more)
 }
 
 pub(crate) fn unlock(
@@ -106,7 +121,7 @@ pub(crate) fn unlock(
     check_range(range)?;
     let mut state = before.clone();
     table::advance(&mut state.stateid);
-    cover(plan, &mut state, range, None)?;
+    ranges::cover(plan, &mut state, range, None)?;
     let stateid = Some(state.stateid);
     table::replace(plan, &State::Lock(before), &State::Lock(state))?;
     Ok(Reply::State { stateid })
@@ -138,25 +153,27 @@ pub(crate) fn free_state(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid
     Ok(Reply::Done)
 }
 
-/// Ends the lock states that came through `open`, with every range that they hold.
-pub(super) fn end_under(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
-    let ids: Vec<StateId> = read::collect(plan.view(), &keys::lock_state(open.inode, open.client, &[]))?;
-    for id in ids {
-        let Some(State::Lock(lock)) = read::state(plan.view(), id)? else { continue };
-        if lock.open == open.stateid.id {
-            if lock.ranges > 0 {
-                cover(plan, &mut lock.clone(), ByteRange { start: 0, end: u64::MAX }, None)?;
-            }
-            table::remove(plan, &State::Lock(lock))?;
-        }
+/// Ends a lock state; its ranges that the command has no room for are left.
+pub(super) fn end(plan: &mut Plan<'_>, lock: LockState) -> Result<(), Stop> {
+    if lock.ranges > 0 {
+        leftovers::of_set(plan, lock.set)?;
     }
-    Ok(())
+    table::remove(plan, &State::Lock(lock))
 }
 
 fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Result<LockState, Stop> {
     let lock = find_any(plan, client, stateid.id)?;
     table::check_sequence(stateid, lock.stateid)?;
     Ok(lock)
+}
+
+/// The lock state with this id. A leftover of an open that was closed ends, so that another takes its place.
+fn find_known(plan: &mut Plan<'_>, id: StateId) -> Result<Option<LockState>, Stop> {
+    match read::state(plan.view(), id)? {
+        Some(State::Lock(lock)) if read::holds(plan.view(), &lock)? => Ok(Some(lock)),
+        Some(State::Lock(lock)) => end(plan, lock).map(|()| None),
+        _ => Err(Broken("the index of lock states names another state").into()),
+    }
 }
 
 fn find_any(plan: &Plan<'_>, client: ClientId, id: StateId) -> Result<LockState, Stop> {
@@ -168,55 +185,4 @@ fn find_any(plan: &Plan<'_>, client: ClientId, id: StateId) -> Result<LockState,
 
 fn check_range(range: ByteRange) -> Result<(), Error> {
     if range.start < range.end { Ok(()) } else { Err(Error::BadRange) }
-}
-
-/// Takes `range` out of what the state holds. A range that it touches of the `joining` kind goes whole; what
-/// is returned is `range` widened over those.
-fn cover(
-    plan: &mut Plan<'_>,
-    state: &mut LockState,
-    range: ByteRange,
-    joining: Option<LockKind>,
-) -> Result<ByteRange, Stop> {
-    let mut touched = Vec::new();
-    read::locks_starting_before(plan.view(), state.inode, range.end.saturating_add(1), |held| {
-        if held.state == state.stateid.id && held.range.end >= range.start {
-            touched.push(held);
-        }
-        ControlFlow::Continue(())
-    })?;
-    let mut widened = range;
-    for Held { range: held, kind, .. } in touched {
-        if Some(kind) == joining {
-            widened.start = widened.start.min(held.start);
-            widened.end = widened.end.max(held.end);
-            take_range(plan, state, held)?;
-        } else if held.start < range.end && held.end > range.start {
-            take_range(plan, state, held)?;
-            if held.start < range.start {
-                put_range(plan, state, ByteRange { start: held.start, end: range.start }, kind)?;
-            }
-            if held.end > range.end {
-                put_range(plan, state, ByteRange { start: range.end, end: held.end }, kind)?;
-            }
-        }
-    }
-    Ok(widened)
-}
-
-fn put_range(
-    plan: &mut Plan<'_>,
-    state: &mut LockState,
-    range: ByteRange,
-    kind: LockKind,
-) -> Result<(), StoreError> {
-    state.ranges += 1;
-    plan.put(&keys::lock(state.inode, range.start, state.stateid.id), &HeldLock { end: range.end, kind })
-}
-
-fn take_range(plan: &mut Plan<'_>, state: &mut LockState, range: ByteRange) -> Result<(), Broken> {
-    state.ranges =
-        state.ranges.checked_sub(1).ok_or(Broken("a lock state holds more ranges than it counts"))?;
-    plan.delete(&keys::lock(state.inode, range.start, state.stateid.id));
-    Ok(())
 }

@@ -2,10 +2,13 @@
 //! 12).
 
 pub(crate) mod client;
+mod conflicts;
 pub(crate) mod delegation;
 pub(crate) mod layout_state;
+pub(crate) mod leftovers;
 pub(crate) mod lock;
 pub(crate) mod open;
+mod ranges;
 pub(crate) mod session;
 mod table;
 

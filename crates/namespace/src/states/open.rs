@@ -1,8 +1,9 @@
-//! OPEN, CLOSE, OPEN_DOWNGRADE (RFC 8881, chapter 9 and sections 18.2, 18.16, 18.18).
+//! OPEN, CLOSE, OPEN_DOWNGRADE, and share reservations (RFC 8881, chapter 9 and sections 18.2, 18.16, 18.18).
 
 use store::StoreError;
 
-use super::{client, delegation, layout_state, lock, table};
+use super::conflicts::{self, InTheWay};
+use super::{delegation, layout_state, leftovers, table};
 use crate::files::create::{self, Found};
 use crate::files::{entry, remove, size};
 use crate::plan::{Plan, Stop};
@@ -65,18 +66,17 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
                     return Err(Error::WrongType.into());
                 }
             }
-            let own = |client, owner: &[u8]| client == open.client && owner == open.owner;
-            let conflicts = read::open_conflicts(plan.view(), inode.id, open.access, open.deny, own)?;
-            let Some(lapsed) = client::all_lapsed(plan, conflicts, open.client)? else {
-                return Err(Error::ShareDenied.into());
-            };
+            let lapsed = in_the_way(plan, inode.id, open)?;
+            if lapsed.is_crowd() {
+                return lapsed.end_some(plan, Error::ShareDenied);
+            }
             if truncation {
                 size::check(plan, &inode, Some(open.client))?;
             }
             delegation::check_open(plan, inode.id, open, truncation)?;
             // First ours, so that the file stays if it has no name and only they had it open.
             let stateid = add(plan, inode.id, open)?;
-            lapsed.iter().try_for_each(|client| client::end(plan, client))?;
+            lapsed.end(plan)?;
             let mut deferred = None;
             if truncation {
                 deferred = size::set(plan, &mut inode, 0)?;
@@ -87,6 +87,33 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
             Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, deferred, delegation })
         }
     }
+}
+
+/// The clients with opens that deny what this one asks for, or have what it denies, all of which have lapsed.
+///
+/// # Errors
+/// `ShareDenied` if one of them is alive.
+fn in_the_way(plan: &Plan<'_>, inode: InodeId, open: &Open) -> Result<InTheWay, Stop> {
+    let mut lapsed = InTheWay::default();
+    let own = get::<StateId>(plan.view(), &keys::open(inode, open.client, &open.owner))?;
+    if !read::may_conflict(plan.view(), inode, open.access, open.deny, own)? {
+        return Ok(lapsed); // nearly always
+    }
+    let (keys, more) = conflicts::first_keys(plan, &keys::of(keys::OPENS, &[inode.0]))?;
+    for key in keys {
+        let id = get::<StateId>(plan.view(), &key)?.filter(|id| Some(*id) != own);
+        let state = id.map(|id| read::state(plan.view(), id)).transpose()?.flatten();
+        if let Some(State::Open(other)) = state
+            && (other.deny.intersects(open.access) || other.access.intersects(open.deny))
+            && !lapsed.note(plan, other.client, open.client)?
+        {
+            return Err(Error::ShareDenied.into());
+        }
+    }
+    if more {
+        lapsed.note_unseen();
+    }
+    Ok(lapsed)
 }
 
 /// Adds to the owner's open of the file, or makes one.
@@ -152,8 +179,8 @@ pub(super) fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Resul
 /// Ends an open with the locks that came through it; the client's layout of the file goes with its last open
 /// or delegation, and the file when it has no name and nothing else holds it.
 pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
-    lock::end_under(plan, open)?;
     table::remove(plan, &State::Open(open.clone()))?;
+    leftovers::of_open(plan, open)?;
     if !read::any_key(plan.view(), &keys::open(open.inode, open.client, &[]))?
         && delegation::of_client(plan, open.inode, open.client)?.is_none()
     {
@@ -162,13 +189,17 @@ pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     remove::discard_if_orphan(plan, open.inode)
 }
 
-/// Whether the client has the file open for writing.
-pub(super) fn may_write(plan: &Plan<'_>, inode: InodeId, client: ClientId) -> Result<bool, StoreError> {
-    let opens: Vec<StateId> = read::collect(plan.view(), &keys::open(inode, client, &[]))?;
-    for id in opens {
-        if let Some(State::Open(open)) = read::state(plan.view(), id)?
-            && open.access.contains(Share::WRITE)
-        {
+/// Whether the client of a state has its file open for writing, as far as its first opens tell: a client with
+/// more open-owners than a request looks at shows the open that is for writing.
+pub(super) fn may_write(plan: &Plan<'_>, presented: &State) -> Result<bool, StoreError> {
+    let writes = |state: &State| matches!(state, State::Open(open) if open.access.contains(Share::WRITE));
+    if writes(presented) {
+        return Ok(true); // nearly always
+    }
+    let opens = keys::open(presented.inode(), presented.client(), &[]);
+    for key in conflicts::first_keys(plan, &opens)?.0 {
+        let state = get(plan.view(), &key)?.map(|id| read::state(plan.view(), id)).transpose()?.flatten();
+        if state.is_some_and(|state| writes(&state)) {
             return Ok(true);
         }
     }

@@ -2,13 +2,11 @@
 
 use std::net::IpAddr;
 
-use store::StoreError;
-
-use super::client;
+use super::{client, leftovers};
 use crate::plan::{Plan, Stop};
 use crate::{
     Callback, Channels, ClientId, ClientRecord, Error, Principal, Reply, SESSIONS_MAX,
-    SESSIONS_OF_ADDRESS_MAX, SESSIONS_OF_CLIENT_MAX, SessionId, SessionRecord, keys, read, slot,
+    SESSIONS_OF_ADDRESS_MAX, SESSIONS_OF_CLIENT_MAX, SessionId, SessionRecord, keys, read,
 };
 
 pub(crate) fn create(
@@ -109,16 +107,15 @@ pub(crate) fn destroy(plan: &mut Plan<'_>, session: SessionId) -> Result<Reply, 
     Ok(Reply::Done)
 }
 
-/// Ends a session, and forgets the replies of its slots.
-pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord, session: SessionId) -> Result<(), StoreError> {
-    slot::forget(plan, session)?;
+/// Ends a session, and forgets the replies of its slots, perhaps later: see `leftovers.rs`.
+pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord, session: SessionId) -> Result<(), Stop> {
     plan.count(|counters| counters.sessions = counters.sessions.saturating_sub(1))?;
     if let Some(address) = client::counts_at(client) {
         client::change_address_use(plan, address, |uses| uses.sessions = uses.sessions.saturating_sub(1))?;
     }
     plan.delete(&keys::session(session));
     plan.delete(&keys::client_session(client.id, session));
-    Ok(())
+    leftovers::of_session(plan, session)
 }
 
 /// Id of a session. It cannot be guessed, because a caller that has it can act in the session: half of it is

@@ -90,6 +90,11 @@ pub(crate) fn client_use_of(state: &State) -> u64 {
 /// The state of `client` that `stateid` names, whatever its sequence.
 pub(super) fn find(plan: &Plan<'_>, client: ClientId, id: StateId) -> Result<State, Stop> {
     match read::state(plan.view(), id)? {
+        Some(State::Layout(layout)) if read::is_returned(plan.view(), &layout)? => {
+            Err(Error::BadStateid.into())
+        }
+        // A leftover of an open that was closed.
+        Some(State::Lock(lock)) if !read::holds(plan.view(), &lock)? => Err(Error::BadStateid.into()),
         Some(state) if state.client() == client => Ok(state),
         Some(_) | None => Err(Error::BadStateid.into()),
     }
@@ -185,7 +190,7 @@ impl Use {
     }
 
     /// None: `less` is more than there is.
-    fn minus(self, less: Use) -> Option<Use> {
+    pub(crate) fn minus(self, less: Use) -> Option<Use> {
         Some(Use {
             opens: self.opens.checked_sub(less.opens)?,
             reading: self.reading.checked_sub(less.reading)?,

@@ -116,7 +116,7 @@ impl Picture {
             }
             for state in read::states(view, id).expect("reads") {
                 let record = read::state(view, state).expect("reads").expect("it is listed");
-                picture.states.insert(state, see(record));
+                picture.states.insert(state, see(view, record));
             }
         }
         picture.to_settle = read::to_settle(view, InodeId(0), usize::MAX).expect("reads");
@@ -129,7 +129,7 @@ impl Picture {
             picture.inline_data.insert(id, read::inline_data(view, id).expect("reads").to_vec());
             picture.locks.insert(id, read::locks(view, id).expect("reads"));
             picture.layouts.insert(id, read::layouts(view, id).expect("reads"));
-            if let Some(Unsettled { grant, version }) = read::unsettled(view, id).expect("reads") {
+            if let Some(Unsettled { grant, version, .. }) = read::unsettled(view, id).expect("reads") {
                 picture.unsettled.insert(id, (grant, version));
             }
             let delegations = read::delegations(view, id).expect("reads");
@@ -348,7 +348,7 @@ fn list(view: &dyn View, dir: InodeId, found: &mut BTreeMap<(InodeId, Vec<u8>), 
     entries
 }
 
-fn see(state: State) -> Seen {
+fn see(view: &dyn View, state: State) -> Seen {
     match state {
         State::Open(OpenState { stateid, client, inode, owner, access, deny, .. }) => {
             Seen::Open { stateid, client, inode, owner, access, deny }
@@ -357,7 +357,10 @@ fn see(state: State) -> Seen {
             Seen::Lock { stateid, client, inode, owner, open }
         }
         State::Delegation(delegation) => Seen::Delegation(delegation),
-        State::Layout(LayoutState { stateid, client, inode, mode, recalled, times_set, export: _ }) => {
+        State::Layout(layout) => {
+            let mark = read::unsettled(view, layout.inode).expect("reads");
+            let times_set = mark.is_some_and(|mark| mark.has_times_set(&layout));
+            let LayoutState { stateid, client, inode, mode, recalled, .. } = layout;
             Seen::Layout { stateid, client, inode, mode, recalled, times_set }
         }
     }

@@ -306,3 +306,26 @@ fn the_stripe_policy_is_that_of_the_nearest_directory_that_has_one() {
     let file = w.file("/f");
     assert_eq!(w.apply(Command::SetStripe { dir: file, policy: None }), Err(Error::NotDirectory));
 }
+
+/// To see that a directory does not become its own descendant, each directory above the new place is looked
+/// at.
+#[test]
+fn a_directory_is_not_moved_below_more_directories_than_a_path_can_name() {
+    let mut w = World::new();
+    w.is_large = true;
+    let moved = w.dir("/moved");
+    let first = moved.0 + 1;
+    w.many(4_200, |n| {
+        let dir = if n == 0 { InodeId::ROOT } else { InodeId(first + n - 1) };
+        (None, Command::Create(create(dir, b"d", NewNode::Directory, Exists::Refuse)))
+    });
+    let rename = |below: u64| Command::Rename {
+        from_dir: InodeId::ROOT,
+        from: b"moved".to_vec(),
+        to_dir: InodeId(first + below),
+        to: b"moved".to_vec(),
+    };
+    assert_eq!(w.bounded(rename(4_190)), Reply::Refused(Error::TooManyLinks));
+    assert!(matches!(w.bounded(rename(4_000)), Reply::Renamed { .. }));
+    assert_eq!(w.findings(), Vec::<String>::new());
+}

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use openraft::raft::{
 };
 use openraft::storage::Snapshot as RaftSnapshot;
 use openraft::{LogIdOptionExt, OptionalSend};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use crate::read::read_lease::ReadLeaseGrants;
@@ -158,12 +159,12 @@ struct Sent(Arc<Mutex<VecDeque<Option<LogId>>>>);
 
 impl Sent {
     fn push(&self, last: Option<LogId>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(last);
+        self.0.lock().push_back(last);
     }
 
     /// Removes the first request, which is answered. True if the next one ends at the same log id.
     fn answered(&self) -> bool {
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = self.0.lock();
         let last = sent.pop_front();
         last.is_some() && sent.front() == last.as_ref()
     }
@@ -295,7 +296,7 @@ mod tests {
         fn call(&self, _: &crate::types::Member, _: Channel, body: Bytes, limit: Duration) -> CallFuture {
             let answer = match transport::decode(&body).unwrap() {
                 Request::Consensus(2, Consensus::SnapshotInstallState(_)) => {
-                    self.0.lock().unwrap().pop_front().unwrap()
+                    self.0.lock().pop_front().unwrap()
                 }
                 _ => return Box::pin(async { Ok(transport::encode(&())) }),
             };
@@ -325,7 +326,7 @@ mod tests {
         let began = tokio::time::Instant::now();
         let option = RPCOption::new(Duration::from_secs(1));
         let outcome = peer.full_snapshot(vote(), snapshot, std::future::pending(), option).await;
-        assert!(member.0.lock().unwrap().is_empty(), "it is asked until it has said all");
+        assert!(member.0.lock().is_empty(), "it is asked until it has said all");
         (outcome.is_ok(), began.elapsed())
     }
 

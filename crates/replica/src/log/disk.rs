@@ -1,9 +1,10 @@
 //! Log on disk: appended to and truncated at its end, purged at its beginning.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host::{Files, Opened};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::log::record::{self, Record, Salt};
 use crate::log::segments::{self, HEADER_BYTES, LogDir, Segment};
@@ -25,7 +26,7 @@ pub(crate) struct Disk {
 }
 
 pub(crate) fn lock(segments: &Segments) -> MutexGuard<'_, Vec<Segment>> {
-    segments.lock().unwrap_or_else(PoisonError::into_inner)
+    segments.lock()
 }
 
 impl Disk {

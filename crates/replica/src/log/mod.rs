@@ -21,10 +21,11 @@ mod writer;
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
+use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -133,7 +134,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
-        memory.lock().unwrap_or_else(PoisonError::into_inner)
+        memory.lock()
     }
 
     fn push(&mut self, entry: Entry) {
@@ -280,7 +281,7 @@ impl Log {
     pub(crate) fn close(&self) -> Option<RunningTask> {
         self.stop_waiting();
         let _ = self.jobs.send(Job::Close);
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.running.lock().take()
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

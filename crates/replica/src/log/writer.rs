@@ -2,11 +2,12 @@
 //! for them, and calls their callbacks in order.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use openraft::storage::IOFlushed;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::environment::{BlockingRunner, DiskDelay, RunningTask};

@@ -1,9 +1,9 @@
 //! Reads of a replica: by a read lease if it holds one, else by asking the leader.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Replica, ReplicaError};
@@ -27,11 +27,11 @@ pub(super) struct ReadLeaseHolder {
 
 impl ReadLeaseHolder {
     fn held(&self) -> Option<HeldReadLease> {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.held.lock()
     }
 
     fn hold(&self, lease: HeldReadLease) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
+        *self.held.lock() = Some(lease);
     }
 }
 

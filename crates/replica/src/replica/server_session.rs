@@ -1,9 +1,10 @@
 //! Server session: the session of this process for commands of no client session. Each command has a slot, so
 //! that a command whose leader was lost is recognized when it is sent again. See `namespace::servers`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use namespace::MemberRequest;
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 /// Commands of this process in flight; more wait. NFSv3 clients, which have no sessions, can have as many
@@ -43,12 +44,12 @@ impl ServerSession {
 
     /// The life of this process, once the group has assigned it.
     pub(crate) fn life(&self) -> Arc<OnceCell<u64>> {
-        Arc::clone(&self.life.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.life.lock())
     }
 
     /// Forgets a life that the group has dropped: the next command gets another one.
     pub(crate) fn reset(&self, life: u64) {
-        let mut current = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.life.lock();
         if current.get() == Some(&life) {
             tracing::info!(life, "the group has dropped this process's server session, beginning another");
             *current = Arc::default();
@@ -60,7 +61,7 @@ impl ServerSession {
     /// # Errors None, as long as the session exists.
     pub(crate) async fn take_slot(&self) -> Result<Slot<'_>, tokio::sync::AcquireError> {
         let permit = self.permits.acquire().await?;
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let (number, sequence) = slots.free.pop_first().unwrap_or_else(|| {
             slots.made += 1;
             (slots.made - 1, 1)
@@ -79,7 +80,7 @@ impl Slot<'_> {
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         // Also if its caller went away: a late copy of its command has an older sequence, and is not applied.
-        let mut slots = self.session.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.session.slots.lock();
         slots.free.insert(self.number, self.sequence + 1);
     }
 }

@@ -3,11 +3,12 @@
 
 use std::ops::Deref;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use openraft::async_runtime::watch;
 use openraft::{OptionalSend, OptionalSync};
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
 struct Shared<T> {
@@ -22,7 +23,7 @@ struct Shared<T> {
 
 impl<T> Shared<T> {
     fn read(&self) -> Ref<'_, T> {
-        Ref(self.value.read().unwrap_or_else(PoisonError::into_inner))
+        Ref(self.value.read())
     }
 }
 
@@ -74,7 +75,7 @@ impl<T> Sender<T> {
     /// Wakes the waiters if `modify` returns true.
     fn set_if(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         {
-            let mut value = self.0.value.write().unwrap_or_else(PoisonError::into_inner);
+            let mut value = self.0.value.write();
             if !modify(&mut value) {
                 return false;
             }
@@ -225,7 +226,7 @@ impl<T: OptionalSend + OptionalSync> watch::WatchReceiver<Watch, T> for Receiver
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -237,7 +238,7 @@ mod tests {
             let (mut receiver, woken) = (receiver.clone(), Arc::clone(&woken));
             tokio::spawn(async move {
                 let found = receiver.wait_for(|value| *value >= 7).await.map(|value| *value);
-                woken.lock().unwrap().push((n, found.ok()));
+                woken.lock().push((n, found.ok()));
                 receiver.changed().await.is_err()
             })
         };
@@ -246,10 +247,10 @@ mod tests {
         tokio::task::yield_now().await;
         sender.set(3);
         tokio::task::yield_now().await;
-        assert!(woken.lock().unwrap().is_empty());
+        assert!(woken.lock().is_empty());
         sender.set(7);
         tokio::task::yield_now().await;
-        assert_eq!(*woken.lock().unwrap(), (0..20).map(|n| (n, Some(7))).collect::<Vec<_>>());
+        assert_eq!(*woken.lock(), (0..20).map(|n| (n, Some(7))).collect::<Vec<_>>());
         drop(sender);
         for task in waiting {
             assert!(task.await.unwrap(), "closed");

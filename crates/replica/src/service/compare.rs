@@ -96,12 +96,14 @@ impl Service {
         }
         let voters: Vec<NodeId> = self.metrics().membership_config.voter_ids().collect();
         let verdict = verdict(&voters, &known, own);
-        let why = || format!("the state after entry {} differs from that of {}", next - 1, other.name);
+        // Nothing is applied yet at 0: a damaged store can differ there.
+        let index = next.saturating_sub(1);
+        let why = || format!("the state after entry {index} differs from that of {}", other.name);
         match verdict {
             Verdict::Right => {
                 if times == 1 {
                     tracing::error!(
-                        metaserver = %other.name, index = next - 1,
+                        metaserver = %other.name, index,
                         "a metaserver's state differs from that of the majority: it stops, and its next start rebuilds it"
                     );
                 }
@@ -115,7 +117,7 @@ impl Service {
             Verdict::Nobody if self.raft.is_leader() => {
                 if times == ASKED_MAX {
                     tracing::error!(
-                        metaserver = %other.name, index = next - 1,
+                        metaserver = %other.name, index,
                         "a metaserver's state differs, and no majority says which state is right; this one leads and \
                          goes on: compare their files, and remove the wrong one (heorot node remove)"
                     );

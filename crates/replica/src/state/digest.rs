@@ -14,8 +14,8 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
@@ -72,7 +72,7 @@ pub(crate) struct DigestHistory(Mutex<VecDeque<(u64, Digest)>>);
 
 impl DigestHistory {
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Digest)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Appends the digests of a batch, in order.

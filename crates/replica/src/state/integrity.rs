@@ -9,11 +9,12 @@
 //! A rebuild takes the state from the other members (`ReplicaError::Damaged`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use host::{Files, Opened};
 use namespace::Incarnation;
+use parking_lot::RwLock;
 use store::{StoreError, View, Visitor};
 
 use crate::log;
@@ -74,11 +75,11 @@ impl Integrity {
 
     /// Incarnation of the group, if this member knows it.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
-        *self.incarnation.read().unwrap_or_else(PoisonError::into_inner)
+        *self.incarnation.read()
     }
 
     pub(crate) fn set_incarnation(&self, incarnation: Option<Incarnation>) {
-        *self.incarnation.write().unwrap_or_else(PoisonError::into_inner) = incarnation;
+        *self.incarnation.write() = incarnation;
     }
 
     /// True if clients must not be answered any more.

@@ -23,10 +23,10 @@ impl Metaserver {
     /// # Errors
     /// [`AdminError::Failed`] when the store cannot be read.
     pub async fn status(&self) -> Result<Status, AdminError> {
-        let group = self.ask_group_report().await;
-        let nodes = self.nodes_with(group.as_ref())?;
-        let status = self.replica.status();
-        let view = self.view().map_err(server_failed)?;
+        let group = self.cluster.ask_group_report().await;
+        let nodes = self.cluster.nodes_with(group.as_ref())?;
+        let status = self.machine.replica.status();
+        let view = self.machine.view().map_err(server_failed)?;
         let clients = read::clients(&*view).map_err(store)?;
         let mut sessions = 0;
         for client in &clients {
@@ -42,20 +42,20 @@ impl Metaserver {
             let member = status.members.iter().find(|(member, ..)| *member == id);
             member.map_or_else(String::new, |(_, member, _)| member.address.clone())
         };
-        let reports = self.data.report();
+        let reports = self.cluster.data_servers.report();
         let mut deferred = 0;
         for record in read::deferred_ops(&*view, DEFERRED_COUNTED_MAX).map_err(store)? {
-            deferred += u64::from(!self.waits_for_lost(&record).map_err(server_failed)?);
+            deferred += u64::from(!self.data.waits_for_lost(&record).map_err(server_failed)?);
         }
         let mut status = Status {
             role: "metaserver".into(),
             version: self.version(),
-            cluster: self.config.cluster.iter().map(|byte| format!("{byte:02x}")).collect(),
+            cluster: self.cluster.id.iter().map(|byte| format!("{byte:02x}")).collect(),
             asked: name(status.id),
             leader: status.leader.map(name),
             term: status.term,
             // The process's clock begins with the process.
-            uptime_seconds: self.clock.monotonic().as_secs(),
+            uptime_seconds: self.machine.clock.monotonic().as_secs(),
             clients: clients.len() as u64,
             sessions,
             states: States {
@@ -92,7 +92,7 @@ impl Metaserver {
     }
 
     fn refused_clients(&self) -> Refused {
-        let (count, last) = self.refusals().seen();
+        let (count, last) = self.admission.refusals().seen();
         Refused {
             count,
             last_address: last.map(|last| last.address.to_string()),
@@ -102,8 +102,8 @@ impl Metaserver {
 
     /// Version of this metaserver's program, as it told the cluster map.
     fn version(&self) -> String {
-        let map = self.map();
-        let this = map.node(NodeKey::Metaserver(self.replica.status().id));
+        let map = self.cluster.map();
+        let this = map.node(NodeKey::Metaserver(self.machine.replica.status().id));
         this.map_or_else(String::new, |node| node.version.clone())
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use namespace::{NodeKey, NodeState};
 
 use super::Liveness;
+use crate::NodeReport;
+use crate::cluster::Cluster;
 use crate::cluster::clocks::differs;
-use crate::{Metaserver, NodeReport};
 
 /// Interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ enum Change<'a> {
     ClockRight(&'a NodeReport),
 }
 
-impl Metaserver {
+impl Cluster {
     /// Logs, while this metaserver leads, which servers go silent and which come back.
     pub(crate) async fn watch_servers(self: Arc<Self>) {
         let mut often = tokio::time::interval(LOOK_EVERY);

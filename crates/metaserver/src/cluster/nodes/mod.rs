@@ -1,11 +1,11 @@
 //! The servers of the cluster, for people: how each is, and what it is to do.
 
-mod change;
-mod removal;
+pub(crate) mod change;
+mod group_report;
 mod report;
 mod targets;
 
 pub use change::{NodeChange, NodeRoles};
-pub(crate) use report::GroupReport;
+pub(crate) use group_report::GroupReport;
 pub use report::NodeReport;
 pub use targets::{FilesPage, KnownTarget};

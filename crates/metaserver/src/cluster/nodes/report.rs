@@ -1,16 +1,17 @@
 //! How the servers are: the cluster map, with what the leader has heard of each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use namespace::{Node, NodeKey, NodeState};
 use replica::NodeId;
-use serde::{Deserialize, Serialize};
 
+use crate::AdminError;
 use crate::admin::status::Liveness;
-use crate::data::data_servers::SILENT_AFTER;
-use crate::{AdminError, Metaserver};
+use crate::cluster::Cluster;
+use crate::cluster::data_servers::SILENT_AFTER;
+use crate::cluster::nodes::GroupReport;
 
 /// A member of the group that the leader has not heard of for this long is silent: some elections' time.
 const MEMBER_SILENT_AFTER: Duration = Duration::from_secs(3);
@@ -48,32 +49,17 @@ pub struct NodeReport {
     pub clock_ahead_ms: Option<i64>,
 }
 
-/// What only the leader knows of the group.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct GroupReport {
-    /// How many milliseconds ago each member was heard of.
-    pub heard_ms: BTreeMap<NodeId, u64>,
-    /// Up to where each has the log.
-    pub matched: BTreeMap<NodeId, u64>,
-    /// Who holds which service address.
-    pub addresses: BTreeMap<IpAddr, Option<NodeId>>,
-    /// Who was heard of just now.
-    pub living: BTreeSet<NodeId>,
-    /// How many milliseconds each server's clock is ahead of the cluster's.
-    pub clocks: BTreeMap<NodeKey, i64>,
-}
-
-impl Metaserver {
+impl Cluster {
     /// What this metaserver knows of the group, if it leads.
     pub(crate) fn group_report(&self) -> Option<GroupReport> {
-        let status = self.replica.status();
+        let status = self.machine.replica.status();
         let heard = status.last_contact.iter().map(|(id, ago)| (*id, ago.as_millis() as u64));
-        self.replica.leads().then(|| GroupReport {
+        self.machine.replica.leads().then(|| GroupReport {
             heard_ms: heard.chain([(status.id, 0)]).collect(),
             matched: status.matched,
             addresses: self.address_owners(),
             living: status.reachable,
-            clocks: self.clocks.ahead(NodeKey::Metaserver(status.id), self.clock.monotonic()),
+            clocks: self.clocks.ahead(NodeKey::Metaserver(status.id), self.machine.clock.monotonic()),
         })
     }
 
@@ -97,7 +83,7 @@ impl Metaserver {
     /// The same, with what the leader knows of the group; none: it could not be asked.
     pub(crate) fn nodes_with(&self, group: Option<&GroupReport>) -> Result<Vec<NodeReport>, AdminError> {
         self.follow_map().map_err(|status| AdminError::Failed(format!("{status:?}")))?;
-        let (map, status) = (self.map(), self.replica.status());
+        let (map, status) = (self.map(), self.machine.replica.status());
         let matched = group.map(|group| &group.matched);
         let end = matched.and_then(|all| all.values().copied().max()).unwrap_or(status.applied);
         let end = end.max(status.applied);
@@ -135,13 +121,13 @@ impl Metaserver {
                 ..known.unwrap_or(unknown)
             });
         }
-        let targets = self.data.report();
+        let targets = self.data_servers.report();
         for server in &map.data_servers {
             let key = NodeKey::DataServer(server.id);
             present.insert(key);
             let its = targets.iter().filter(|target| target.server == server.id);
-            let seen = self.data.heard(server.id);
-            let has_just_begun = self.clock.monotonic() < SILENT_AFTER;
+            let seen = self.data_servers.heard(server.id);
+            let has_just_begun = self.machine.clock.monotonic() < SILENT_AFTER;
             let known = map.node(key).map(|node| NodeReport::listed(node, node.state));
             nodes.push(NodeReport {
                 name: server.name.clone(),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use namespace::{DeviceId, InodeId, MapChange, NodeKey, TargetId, TargetState, read};
+use namespace::{DeviceId, InodeId, NodeKey, TargetId, TargetState, read};
 
-use super::change::{AGREE_TIME_MAX, id_text};
+use super::change::id_text;
 use crate::admin::stripe::{server_failed, store};
-use crate::{AdminError, Metaserver, TargetReport};
+use crate::cluster::Cluster;
+use crate::{AdminError, TargetReport};
 
 /// Names looked at for one page: some tens of milliseconds, in which no other reader waits.
 const NAMES_MAX: usize = 50_000;
@@ -43,17 +43,17 @@ pub struct FilesPage {
     pub next: Option<Vec<u8>>,
 }
 
-impl Metaserver {
+impl Cluster {
     /// All targets that data servers have, that files name, or that were declared lost.
     ///
     /// # Errors
     /// [`AdminError::Failed`].
     pub fn known_targets(&self) -> Result<Vec<KnownTarget>, AdminError> {
-        let (map, lost) = (self.map(), self.data.lost_targets());
-        let reports = self.data.report();
+        let (map, lost) = (self.map(), self.data_servers.lost_targets());
+        let reports = self.data_servers.report();
         let mut ids: BTreeSet<TargetId> = map.lost_targets.iter().copied().collect();
         ids.extend(map.present_data_servers().flat_map(|server| &server.targets));
-        let view = self.view().map_err(server_failed)?;
+        let view = self.machine.view().map_err(server_failed)?;
         let named = read::devices(&*view).map_err(store)?;
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
         let of_removed: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
@@ -66,7 +66,7 @@ impl Metaserver {
             KnownTarget {
                 target,
                 server: server.map(|server| server.name.clone()),
-                path: path.or_else(|| self.data.lost_path(target)).unwrap_or_default(),
+                path: path.or_else(|| self.data_servers.lost_path(target)).unwrap_or_default(),
                 state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },
                 is_alive: report.is_some_and(|report| report.alive),
                 report: report.filter(|report| !report.path.is_empty()).cloned(),
@@ -75,38 +75,8 @@ impl Metaserver {
         Ok(ids.into_iter().map(known).collect())
     }
 
-    /// Declares a target lost, or found after all. What is said is for people.
-    ///
-    /// # Errors
-    /// [`AdminError::Invalid`] when there is no such target.
-    pub async fn declare_target(
-        self: &Arc<Self>,
-        name: &str,
-        state: TargetState,
-    ) -> Result<String, AdminError> {
-        let known = self.named_target(name)?;
-        let id = format!("{:016x}", known.target.0);
-        if known.state == state {
-            return Ok(format!("target {id} is so already"));
-        }
-        let change = self.change_map(MapChange::Target(known.target, state));
-        let changed = tokio::time::timeout(AGREE_TIME_MAX, change).await;
-        changed.unwrap_or(Err(wire::nfs4::Status::Delay)).map_err(server_failed)?;
-        self.deferred_ready.notify_one();
-        match state {
-            TargetState::Lost => {
-                tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
-                Ok(format!(
-                    "target {id} is lost: reading what files had there is an error from now on; heorot files --on {id} lists \
-                     them"
-                ))
-            }
-            TargetState::InUse => Ok(format!("target {id} is used as before, when its data server has it")),
-        }
-    }
-
     /// The target with this id, or of this data server and directory: `ds1:/data/sdb`.
-    fn named_target(&self, name: &str) -> Result<KnownTarget, AdminError> {
+    pub(crate) fn named_target(&self, name: &str) -> Result<KnownTarget, AdminError> {
         let is_named = |known: &KnownTarget| {
             let place = known.server.as_ref().map(|server| format!("{server}:{}", known.path));
             format!("{:016x}", known.target.0) == name || place.as_deref() == Some(name)
@@ -123,7 +93,7 @@ impl Metaserver {
     /// [`AdminError::Invalid`] when there is neither.
     pub fn files_on(&self, name: &str, after: Option<&[u8]>) -> Result<FilesPage, AdminError> {
         let targets = self.targets_of(name)?;
-        let view = self.view().map_err(server_failed)?;
+        let view = self.machine.view().map_err(server_failed)?;
         let devices = read::devices(&*view).map_err(store)?;
         let concerned: BTreeSet<DeviceId> = devices
             .iter()

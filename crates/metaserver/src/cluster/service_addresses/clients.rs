@@ -13,12 +13,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host::interface::Interfaces;
-use host::{Entropy, Locked, SystemFiles};
+use host::{Entropy, SystemFiles};
+use parking_lot::Mutex;
 use replica::NodeId;
+use wire::peer::clients::connected::Connections;
+
+use crate::cluster::peers::{addresses, text};
 
 /// When to tell a client, each after the one before: a segment may be lost, the client's network may not know
 /// yet where the address is, and Linux answers a connection's strange segments only once in half a second.
@@ -30,6 +34,25 @@ const TELL_AGAIN: Duration = Duration::from_secs(10);
 /// The clients of each address.
 pub(crate) type Clients = BTreeMap<IpAddr, BTreeSet<SocketAddr>>;
 
+/// As they are sent to other metaservers.
+pub(crate) fn to_wire(clients: &Clients) -> Vec<Connections> {
+    let held = clients.iter();
+    held.map(|(address, clients)| Connections {
+        address: text(address),
+        clients: clients.iter().map(text).collect(),
+    })
+    .collect()
+}
+
+/// As another metaserver sent them; malformed addresses are left out.
+pub(crate) fn of_wire(held: &[Connections]) -> Clients {
+    let known = held.iter().filter_map(|connections| {
+        let address = addresses(std::slice::from_ref(&connections.address)).pop()?;
+        Some((address, addresses(&connections.clients).into_iter().collect()))
+    });
+    known.collect()
+}
+
 /// What is known of them.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<Clients>);
@@ -37,16 +60,16 @@ pub(crate) struct Known(Mutex<Clients>);
 impl Known {
     /// What a metaserver says of the addresses that it holds, this one or another.
     pub(crate) fn learn(&self, clients: Clients) {
-        self.0.locked().extend(clients);
+        self.0.lock().extend(clients);
     }
 
     /// Who was connected to `address` when it was heard of last.
     pub(crate) fn of(&self, address: IpAddr) -> BTreeSet<SocketAddr> {
-        self.0.locked().get(&address).cloned().unwrap_or_default()
+        self.0.lock().get(&address).cloned().unwrap_or_default()
     }
 
     fn all(&self) -> Clients {
-        self.0.locked().clone()
+        self.0.lock().clone()
     }
 
     /// What an earlier life of this metaserver knew. A damaged line is left out: it costs one client a

@@ -11,10 +11,10 @@
 //! metaserver that leads: the next one begins at 0, for a removal that is done twice does no harm.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use namespace::TargetId;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// The first pause after a failure; each further failure doubles it.
@@ -66,7 +66,7 @@ impl Pause {
 
 impl Backlog {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Forgets everything: another metaserver leads.

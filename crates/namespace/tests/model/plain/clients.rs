@@ -200,17 +200,20 @@ impl Plain {
     }
 
     fn end_client(&mut self, client: ClientId) {
-        // The oldest open or delegation first: files that nothing holds any more go in this order.
-        loop {
-            let open = self.opens.iter().find(|(_, open)| open.client == client).map(|(id, _)| *id);
-            let held = self.delegations.iter().find(|(_, held)| held.client == client).map(|(id, _)| *id);
-            match (open, held) {
-                (Some(open), held) if held.is_none_or(|held| open < held) => self.end_open(open),
-                (_, Some(held)) => self.end_delegation(held),
-                _ => break,
-            }
+        let mut ids: Vec<StateId> = Vec::new();
+        ids.extend(self.opens.iter().filter(|(_, state)| state.client == client).map(|(id, _)| *id));
+        ids.extend(self.locks.iter().filter(|(_, state)| state.client == client).map(|(id, _)| *id));
+        ids.extend(self.layouts.iter().filter(|(_, state)| state.client == client).map(|(id, _)| *id));
+        ids.extend(self.delegations.iter().filter(|(_, state)| state.client == client).map(|(id, _)| *id));
+        // The oldest first: files that nothing holds any more go in this order.
+        ids.sort_unstable();
+        for id in ids {
+            self.opens.remove(&id);
+            self.locks.remove(&id);
+            self.layouts.remove(&id);
+            self.delegations.remove(&id);
+            self.collect();
         }
-        assert!(!self.has_state(client), "locks and layouts go with opens and delegations");
         self.sessions.retain(|_, session| session.client != client);
         self.clients.remove(&client);
     }

@@ -246,6 +246,8 @@ impl Plain {
                 self.layout_commit(client, inode, stateid, last_write, modified, observed)
             }
             Command::Observe { files } => self.observe(&files),
+            // The model has none.
+            Command::RemoveLeftovers => Ok(Reply::Done),
             Command::LayoutRecall { client, inode } => self.layout_recall(client, inode),
             Command::LayoutReturn { client, scope } => self.layout_return(client, &scope),
 

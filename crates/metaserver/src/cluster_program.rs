@@ -13,7 +13,7 @@ use wire::nfs4;
 use wire::rpc::Rejection;
 
 use crate::Metaserver;
-use crate::data::data_servers::HEARTBEAT;
+use crate::cluster::data_servers::HEARTBEAT;
 use crate::data::proxy::incarnation;
 
 /// Of one data server: bounds what a REGISTER puts into the state machine.
@@ -36,7 +36,7 @@ impl PrivateProgram for ClusterProgram {
     }
 
     fn peer_auth(&self) -> &PeerAuth {
-        &self.0.peer_auth
+        &self.0.cluster.peer_auth
     }
 
     fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
@@ -67,7 +67,7 @@ impl Metaserver {
 
     async fn register_data_server(&self, mut args: register::Args) -> register::Res {
         // A target that is missing where it was, and that another data server has by now, is that one's.
-        let reports = self.data.report();
+        let reports = self.cluster.data_servers.report();
         let is_elsewhere = |missing: &TargetSpace| {
             reports.iter().any(|report| {
                 let serves = report.alive && report.condition != TargetCondition::Missing;
@@ -83,7 +83,7 @@ impl Metaserver {
             serves && report.server != server.id && server.targets.contains(&report.target)
         });
         if let Some(report) = elsewhere {
-            if self.data.refuse(server.id, Some(Status::Invalid)) {
+            if self.cluster.data_servers.refuse(server.id, Some(Status::Invalid)) {
                 tracing::warn!(
                     name = %server.name,
                     target = %format!("{:016x}", report.target.0),
@@ -93,12 +93,12 @@ impl Metaserver {
             }
             return Err(Status::Invalid);
         }
-        let view = self.view().map_err(|_| Status::Io)?;
+        let view = self.machine.view().map_err(|_| Status::Io)?;
         let name_space = read::name_space(&*view).map_err(|_| Status::Io)?;
         let (incarnation, epoch) = incarnation(&*view).map_err(|_| Status::Delay)?;
         drop(view);
         if let Some(target) = args.targets.iter().find(|t| ![0, name_space].contains(&t.name_space)) {
-            if self.data.refuse(server.id, Some(Status::OtherNameSpace)) {
+            if self.cluster.data_servers.refuse(server.id, Some(Status::OtherNameSpace)) {
                 tracing::error!(
                     name = %server.name,
                     path = %String::from_utf8_lossy(&target.path),
@@ -116,7 +116,7 @@ impl Metaserver {
             map_version: args.map_version,
             metaservers: vec![],
             networks: vec![],
-            trash_seconds: self.settings().trash_time.as_secs(),
+            trash_seconds: self.cluster.settings().trash_time.as_secs(),
         };
         // One that is missing says nothing of what it obeys.
         let mut present = args.targets.iter().filter(|space| space.condition != TargetCondition::Missing);
@@ -124,31 +124,35 @@ impl Metaserver {
             // A new one is told, and registers again at once; clients can come as soon as that is taken in.
             // Another one has to hear from its operator which it is to obey.
             let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));
-            if other && self.data.refuse(server.id, Some(Status::OtherIncarnation)) {
+            if other && self.cluster.data_servers.refuse(server.id, Some(Status::OtherIncarnation)) {
                 tracing::error!(
                     name = %server.name, epoch,
                     "not taken in: this data server obeys another incarnation of its metaservers, since this group was \
                      restored from a backup. If it is to serve the restored group from now on, run heorot ds adopt there"
                 );
             }
-            let map_version = self.map().head.version;
+            let map_version = self.cluster.map().head.version;
             return Ok(register::ResOk { map_version, networks: self.exported_networks(), ..answer });
         }
-        if self.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
+        if self.cluster.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
             return Err(Status::NotFound);
         }
-        if self.data.refuse(server.id, None) {
+        if self.cluster.data_servers.refuse(server.id, None) {
             tracing::info!(name = %server.name, "is refused no longer");
         }
         let key = NodeKey::DataServer(server.id);
-        self.clocks.note(key, args.clock_ms, self.clock_ms(), self.clock.monotonic());
+        self.cluster.clocks.note(key, args.clock_ms, self.cluster.clock_ms(), self.machine.clock.monotonic());
         let version = String::from_utf8_lossy(&args.version).into_owned();
-        self.register(server, version, &args.targets).await.map_err(|status| match status {
+        let registered = self.cluster.register(&server, version, &args.targets).await;
+        let answers_again = registered.map_err(|status| match status {
             nfs4::Status::NoSpc => Status::NoSpace,
             nfs4::Status::Io => Status::Io,
             _ => Status::Delay,
         })?;
-        let map = self.map();
+        if answers_again {
+            self.data.retry_now(&server.targets);
+        }
+        let map = self.cluster.map();
         let changed = map.head.version != args.map_version;
         let serving = map
             .nodes
@@ -170,7 +174,7 @@ impl Metaserver {
 
     /// The networks of all exports, as they are told.
     fn exported_networks(&self) -> Vec<Bytes> {
-        self.exports.get().networks().iter().map(|network| Bytes::from(network.to_string())).collect()
+        self.cluster.exports.get().networks().iter().map(|network| Bytes::from(network.to_string())).collect()
     }
 
     /// The status of the cluster, for a data server's admin interface.
@@ -182,17 +186,17 @@ impl Metaserver {
 
     /// The length that the object with this handle has in a file of its present size.
     async fn object_len(&self, handle: &Bytes) -> size::Res {
-        let object = ObjectHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
-        if object.file.volume != self.config.volume {
+        let object = ObjectHandle::open(handle, &self.machine.key).ok_or(Status::BadHandle)?;
+        if object.file.volume != self.machine.volume {
             return Err(Status::Stale);
         }
-        self.read_barrier().await.map_err(|_| Status::Io)?;
+        self.machine.read_barrier().await.map_err(|_| Status::Io)?;
         let inode = {
-            let view = self.view().map_err(|_| Status::Io)?;
+            let view = self.machine.view().map_err(|_| Status::Io)?;
             read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?
         };
         let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;
-        let inode = self.true_inode(inode).await.map_err(|_| Status::Delay)?;
+        let inode = self.data.true_inode(inode).await.map_err(|_| Status::Delay)?;
         match inode.kind {
             Kind::File(file) if object.column < file.layout.columns => {
                 Ok(size::ResOk { len: file.layout.object_len(object.column, inode.size) })

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use wire::data::ObjectEntry;
 use wire::nfs4::Status;
 
-use crate::Metaserver;
+use crate::data::Data;
 use crate::data::orphans::ByOwner;
 use crate::errors::store_failed;
 
@@ -73,20 +73,20 @@ impl fmt::Display for Remaining {
     }
 }
 
-impl Metaserver {
+impl Data {
     /// Moves the empty columns of files from a data server that drains, and removes their objects there and
     /// those of no file.
     ///
     /// # Errors
     /// What is left on it.
     pub(super) async fn leave_data_server(&self, key: NodeKey) -> Result<(), Remaining> {
-        let map = self.map();
+        let map = self.cluster.map();
         let targets = map.data_servers.iter().find(|server| NodeKey::DataServer(server.id) == key);
         let mut remaining = Remaining::default();
         let until = Instant::now() + LEAVE_TIME_MAX;
         for target in targets.map(|server| server.targets.clone()).unwrap_or_default() {
             // Nothing waits for the objects of a lost one.
-            if self.data.is_lost(target) {
+            if self.cluster.data_servers.is_lost(target) {
                 continue;
             }
             if let Err(status) = self.leave_target(target, until, &mut remaining).await {
@@ -126,7 +126,9 @@ impl Metaserver {
 
     /// Moves one file's empty columns; how many of its objects stay.
     async fn leave_objects(&self, target: TargetId, inode: InodeId, objects: u64) -> Result<u64, Status> {
-        let Some(inode) = read::inode(&*self.view()?, inode).map_err(store_failed)? else { return Ok(0) };
+        let Some(inode) = read::inode(&*self.machine.view()?, inode).map_err(store_failed)? else {
+            return Ok(0);
+        };
         let Some(layout) = inode.layout() else { return Ok(0) };
         let before = self.file_data_of(inode.id, inode.generation, layout)?;
         let moved = match self.relocate_from(&inode, &|of| of == target).await {

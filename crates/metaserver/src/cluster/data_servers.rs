@@ -2,19 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use host::{Clock, Entropy, Locked, RwLocked};
+use host::{Clock, Entropy};
 use namespace::{ClusterMap, DataServer, DataServerId, TargetId};
-use nfs::{CallFailure, Peer, PeerKey};
+use nfs::{CallFailure, Peer, PeerKey, StreamNetwork};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
 use wire::nfs4::Status;
-
-use crate::data::placement::Usable;
 
 /// How often a data server registers again, with its free space.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -30,6 +29,16 @@ const FAILING_FOR: Duration = Duration::from_secs(60);
 
 /// More are not remembered as refused.
 const REFUSED_MAX: usize = 1024;
+
+/// A target that takes new files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usable {
+    pub target: TargetId,
+    /// Bytes that can be written.
+    pub free: u64,
+    /// Whether it has room for more than a moment.
+    pub has_room: bool,
+}
 
 /// What is known of one target.
 #[derive(Clone)]
@@ -114,14 +123,21 @@ pub(crate) struct DataServers {
     lost_paths: Mutex<BTreeMap<TargetId, String>>,
     /// Those that may not register, and why, as was said in the log.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
+    network: Arc<dyn StreamNetwork>,
     key: PeerKey,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 }
 
 impl DataServers {
-    pub(crate) fn new(key: PeerKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    pub(crate) fn new(
+        network: Arc<dyn StreamNetwork>,
+        key: PeerKey,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
         Self {
+            network,
             targets: RwLock::default(),
             closed: RwLock::default(),
             lost: watch::Sender::default(),
@@ -136,7 +152,7 @@ impl DataServers {
     /// Follows the cluster map: these take no new files from now on, and all others do; targets that are
     /// lost, or that no data server has any more, are forgotten.
     pub(crate) fn follow(&self, map: &ClusterMap, closed: BTreeSet<DataServerId>) {
-        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = closed;
+        *self.closed.write() = closed;
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
         let mut lost: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
         lost.extend(&map.lost_targets);
@@ -150,9 +166,9 @@ impl DataServers {
         };
         // First: a call to a target that is forgotten is then told that it is lost.
         self.lost.send_if_modified(is_news);
-        let mut paths = self.lost_paths.locked();
+        let mut paths = self.lost_paths.lock();
         paths.retain(|id, _| map.lost_targets.contains(id));
-        self.targets.writing().retain(|id, target| {
+        self.targets.write().retain(|id, target| {
             if let Some(space) = target.space.as_ref().filter(|_| map.lost_targets.contains(id)) {
                 paths.insert(*id, String::from_utf8_lossy(&space.path).into_owned());
             }
@@ -170,7 +186,7 @@ impl DataServers {
     /// The directory of a target that was declared lost, if its server told it since this metaserver was
     /// started.
     pub(crate) fn lost_path(&self, target: TargetId) -> Option<String> {
-        self.lost_paths.locked().get(&target).cloned()
+        self.lost_paths.lock().get(&target).cloned()
     }
 
     /// The targets that nothing waits for.
@@ -191,7 +207,7 @@ impl DataServers {
     /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a
     /// second.
     pub(crate) fn refuse(&self, server: DataServerId, why: Option<cluster::Status>) -> bool {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
@@ -203,7 +219,7 @@ impl DataServers {
 
     /// How long ago a data server was heard of.
     pub(crate) fn heard(&self, server: DataServerId) -> Option<Duration> {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         let heard =
             targets.values().filter(|target| target.server == server).filter_map(|target| target.heard).max();
         Some(self.clock.monotonic().saturating_sub(heard?))
@@ -216,12 +232,13 @@ impl DataServers {
             return false;
         };
         let lost = self.lost_targets();
-        let mut targets = self.targets.writing();
+        let mut targets = self.targets.write();
         let known = targets.values().find(|t| t.server == server.id && t.peer.address() == address);
         let (peer, unanswered) = known.map_or_else(
             || {
                 let program = (data::PROGRAM, data::VERSION);
-                let peer = Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy));
+                let (network, entropy) = (Arc::clone(&self.network), Arc::clone(&self.entropy));
+                let peer = Peer::new_on(network, address, program, self.key.clone(), entropy);
                 (Arc::new(peer), Arc::default())
             },
             |t| (Arc::clone(&t.peer), Arc::clone(&t.unanswered)),
@@ -252,7 +269,7 @@ impl DataServers {
         let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
         let lost = self.lost_targets();
         let is_known = {
-            let targets = self.targets.reading();
+            let targets = self.targets.read();
             let same = |t: &Target| t.server == server.id && Some(t.peer.address()) == address;
             server.targets.iter().all(|id| lost.contains(id) || targets.get(id).is_some_and(same))
         };
@@ -263,7 +280,7 @@ impl DataServers {
 
     /// Whether its server registered here, and said that the target obeys this incarnation.
     pub(crate) fn obeys(&self, target: TargetId, incarnation: u64) -> bool {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         let space = targets.get(&target).and_then(|target| target.space.as_ref());
         space.is_some_and(|space| space.incarnation == incarnation)
     }
@@ -271,7 +288,7 @@ impl DataServers {
     /// Notes what a target answered instead of what was asked for.
     pub(crate) fn refused(&self, target: TargetId, status: data::Status) {
         let now = self.clock.monotonic();
-        let mut targets = self.targets.writing();
+        let mut targets = self.targets.write();
         let Some(known) = targets.get_mut(&target) else { return };
         match status {
             data::Status::NoSpace => known.no_room = Some(now),
@@ -291,20 +308,20 @@ impl DataServers {
 
     /// What its server answered about it just now.
     pub(crate) fn update(&self, target: TargetId, space: TargetSpace) {
-        if let Some(target) = self.targets.writing().get_mut(&target) {
+        if let Some(target) = self.targets.write().get_mut(&target) {
             target.space = Some(space);
         }
     }
 
     /// What is known of the targets that live, for a metaserver that has just begun.
     pub(crate) fn living(&self) -> Vec<TargetSpace> {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         targets.values().filter(|target| self.is_alive(target)).filter_map(|t| t.space.clone()).collect()
     }
 
     /// What another metaserver knows, for targets of which nothing was heard here yet.
     pub(crate) fn learn_living(&self, spaces: Vec<TargetSpace>) {
-        let mut targets = self.targets.writing();
+        let mut targets = self.targets.write();
         for space in spaces {
             if let Some(target) = targets.get_mut(&TargetId(space.target))
                 && target.heard.is_none()
@@ -317,14 +334,14 @@ impl DataServers {
 
     /// Its server does not answer: until it reports again, it gets no new files.
     pub(crate) fn silence(&self, target: TargetId) {
-        if let Some(target) = self.targets.writing().get_mut(&target) {
+        if let Some(target) = self.targets.write().get_mut(&target) {
             target.heard = None;
         }
     }
 
     /// The connection to the server that has `target`.
     pub(crate) fn peer(&self, target: TargetId) -> Option<Arc<Peer>> {
-        Some(Arc::clone(&self.targets.reading().get(&target)?.peer))
+        Some(Arc::clone(&self.targets.read().get(&target)?.peer))
     }
 
     /// How the server that has `target` is reached.
@@ -333,7 +350,7 @@ impl DataServers {
     /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told
     /// of.
     pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, Status> {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         match targets.get(&target) {
             Some(known) => {
                 Ok(Reach { peer: Arc::clone(&known.peer), unanswered: Arc::clone(&known.unanswered) })
@@ -346,7 +363,7 @@ impl DataServers {
     /// Whether an object of one of these targets can share its data with an object of the other: both on one
     /// file system that can, and of one server, which has to do it. None: a server has not said anything yet.
     pub(crate) fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         let (one, other) = (targets.get(&one)?, targets.get(&other)?);
         let (a, b) = (one.space.as_ref()?, other.space.as_ref()?);
         Some(one.server == other.server && a.file_system == b.file_system && a.reflinks && b.reflinks)
@@ -358,8 +375,8 @@ impl DataServers {
 
     /// Targets that take new files, in the order of their ids.
     pub(crate) fn usable(&self) -> Vec<Usable> {
-        let targets = self.targets.reading();
-        let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
+        let targets = self.targets.read();
+        let closed = self.closed.read();
         let usable = |(id, target): (&TargetId, &Target)| {
             let takes = !closed.contains(&target.server) && self.is_alive(target) && self.is_well(target);
             let space = target.space.as_ref().filter(|_| takes)?;
@@ -371,7 +388,7 @@ impl DataServers {
     /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that
     /// is only away is waited for.
     pub(crate) fn is_unfit(&self, target: TargetId) -> bool {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         match targets.get(&target) {
             Some(known) => !self.is_well(known) || !self.has_room(known),
             None => self.is_lost(target),
@@ -394,7 +411,7 @@ impl DataServers {
 
     /// All targets, for people.
     pub(crate) fn report(&self) -> Vec<TargetReport> {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         let row = |(id, target): (&TargetId, &Target)| {
             let space = target.space.as_ref();
             TargetReport {
@@ -415,7 +432,7 @@ impl DataServers {
 
     /// Total and free bytes of all targets. Targets on one file system share its room, which counts once.
     pub(crate) fn space(&self) -> (u64, u64) {
-        let targets = self.targets.reading();
+        let targets = self.targets.read();
         let spaces: BTreeMap<u64, &TargetSpace> =
             targets.values().filter_map(|t| t.space.as_ref()).map(|s| (s.file_system, s)).collect();
         let sum =

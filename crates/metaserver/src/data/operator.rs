@@ -1,0 +1,140 @@
+//! Changes of data servers and targets that an operator orders: drain, serve again, remove, declare lost.
+
+use std::sync::Arc;
+
+use namespace::{MapChange, NodeKey, NodeState, TargetState};
+
+use crate::AdminError;
+use crate::admin::stripe::server_failed;
+use crate::cluster::nodes::change::{AGREE_TIME_MAX, id_text};
+use crate::cluster::nodes::{NodeChange, NodeReport};
+use crate::data::Data;
+
+impl Data {
+    pub(crate) async fn change_data_server(
+        self: &Arc<Self>,
+        node: &NodeReport,
+        nodes: &[NodeReport],
+        change: NodeChange,
+        force: bool,
+    ) -> Result<String, AdminError> {
+        let (name, objects) = (&node.name, node.objects.unwrap_or(0));
+        match change {
+            NodeChange::Drain => {
+                self.cluster.set_state(node.key, NodeState::Draining).await?;
+                Ok(format!(
+                    "{name} takes no new files; its {objects} objects stay where they are, and are served"
+                ))
+            }
+            NodeChange::Undrain => {
+                let is_data = |other: &&NodeReport| matches!(other.key, NodeKey::DataServer(_));
+                let takes_place = |other: &&NodeReport| {
+                    let same = other.name == node.name || other.address == node.address;
+                    other.key != node.key && other.state != NodeState::Removed && same
+                };
+                if node.state == NodeState::Removed
+                    && let Some(other) = nodes.iter().filter(is_data).find(takes_place)
+                {
+                    return Err(AdminError::Invalid(format!(
+                        "{name} was removed, and data server {} ({}) has its name or address now; remove that one first",
+                        other.name,
+                        id_text(other.key)
+                    )));
+                }
+                self.cluster.set_state(node.key, NodeState::Serving).await?;
+                self.state.deferred_ready.notify_one();
+                Ok(format!("{name} takes new files"))
+            }
+            NodeChange::Remove if !force && self.has_files(node.key).await? => {
+                Err(AdminError::Invalid(format!(
+                    "{name} has data of files, which nothing moves elsewhere yet: these files could not be read any more. \
+                 Drain it and remove them first (heorot files --on {name} lists them), or force it"
+                )))
+            }
+            NodeChange::Remove if node.seen.is_none() && !force => Err(AdminError::Invalid(format!(
+                "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
+            ))),
+            NodeChange::Remove if !force => {
+                // Nothing new comes to what is looked through.
+                self.cluster.set_state(node.key, NodeState::Draining).await?;
+                match self.leave_data_server(node.key).await {
+                    Ok(()) => self.remove_data_server(node, false).await,
+                    Err(why) => {
+                        Err(self.cluster.set_back(node, AdminError::Invalid(format!("{name} {why}"))).await)
+                    }
+                }
+            }
+            _ => {
+                let loses = objects > 0 || node.seen.is_none() || self.has_files(node.key).await?;
+                self.remove_data_server(node, loses).await
+            }
+        }
+    }
+
+    /// `loses`: whether it may have data of files.
+    async fn remove_data_server(
+        self: &Arc<Self>,
+        node: &NodeReport,
+        loses: bool,
+    ) -> Result<String, AdminError> {
+        self.cluster.set_state(node.key, NodeState::Removed).await?;
+        self.state.deferred_ready.notify_one();
+        tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
+        let (name, id) = (&node.name, id_text(node.key));
+        Ok(match loses {
+            false => format!("{name} is removed; stop it"),
+            true => format!(
+                "{name} is removed; stop it. What it had of files is lost, and reading it is an error from now on; heorot files \
+                 --on {id} lists them"
+            ),
+        })
+    }
+
+    /// Whether a file has data on this data server, as the metadata say: what it told with its last heartbeat
+    /// may be older than they are.
+    async fn has_files(self: &Arc<Self>, key: NodeKey) -> Result<bool, AdminError> {
+        let (server, id) = (Arc::clone(self), id_text(key));
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut after = None;
+            loop {
+                let page = server.cluster.files_on(&id, after.as_deref())?;
+                match (page.paths.is_empty(), page.next) {
+                    (false, _) => return Ok(true),
+                    (true, None) => return Ok(false),
+                    (true, next) => after = next,
+                }
+            }
+        });
+        looked.await.map_err(|e| AdminError::Failed(e.to_string()))?
+    }
+
+    /// Declares a target lost, or found after all. What is said is for people.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] when there is no such target.
+    pub async fn declare_target(
+        self: &Arc<Self>,
+        name: &str,
+        state: TargetState,
+    ) -> Result<String, AdminError> {
+        let known = self.cluster.named_target(name)?;
+        let id = format!("{:016x}", known.target.0);
+        if known.state == state {
+            return Ok(format!("target {id} is so already"));
+        }
+        let change = self.cluster.change_map(MapChange::Target(known.target, state));
+        let changed = tokio::time::timeout(AGREE_TIME_MAX, change).await;
+        changed.unwrap_or(Err(wire::nfs4::Status::Delay)).map_err(server_failed)?;
+        self.state.deferred_ready.notify_one();
+        match state {
+            TargetState::Lost => {
+                tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
+                Ok(format!(
+                    "target {id} is lost: reading what files had there is an error from now on; heorot files --on {id} lists \
+                     them"
+                ))
+            }
+            TargetState::InUse => Ok(format!("target {id} is used as before, when its data server has it")),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Events of the replica: commands that any metaserver of the group has had applied.
+//!
+//! The state machine knows everything that lasts. What this metaserver keeps in memory beside it (waiters, data
+//! servers, expired leases) follows here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use namespace::{
+    ClientId, Command, DataServer, DeviceId, InodeId, Proposal, Reply, SessionId, TargetId, read,
+};
+use parking_lot::Mutex;
+use replica::{AnswerFuture, Observer};
+use tokio::sync::{Notify, mpsc, oneshot};
+use wire::nfs4::Status;
+use wire::peer::Call;
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+
+/// Calls of other metaservers that wait to be answered; the next caller waits with them.
+const CALLS_MAX: usize = 1024;
+
+/// Something was given back: layouts, delegations, opens.
+const RETURNED: u8 = 1;
+/// A lock was released, or its holder ended.
+const UNLOCKED: u8 = 2;
+/// There is work on objects.
+const DEFERRED: u8 = 4;
+
+/// An event that must be followed in its order.
+enum Event {
+    DataServer(DataServer),
+    Device(Vec<TargetId>, DeviceId),
+    Granted(InodeId, ClientId),
+    Lapsed(ClientId),
+    Renewed(ClientId),
+    Gone(ClientId),
+    Revoked(ClientId),
+    /// A state was freed, perhaps the last of the revoked.
+    Acknowledged(ClientId),
+    SessionEnded(SessionId),
+    /// Everything may be another.
+    Replaced,
+    Map,
+}
+
+/// A call of another metaserver, and the channel for its answer.
+type PeerCall = (Call, oneshot::Sender<Bytes>);
+
+/// The replica's end.
+pub struct Upcalls {
+    seen: Arc<Seen>,
+    calls: mpsc::Sender<PeerCall>,
+}
+
+/// The metaserver's end: see [`Metaserver::follow`].
+pub struct Follower {
+    seen: Arc<Seen>,
+    calls: mpsc::Receiver<PeerCall>,
+}
+
+impl Follower {
+    /// The count of ends of sessions: another number whenever sessions may have ended since, counted before
+    /// a view shows that they have.
+    pub(crate) fn session_ends(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.seen.ends)
+    }
+}
+
+/// Commands that were applied and not followed yet.
+#[derive(Default)]
+pub(crate) struct Seen {
+    flags: AtomicU8,
+    events: Mutex<Vec<Event>>,
+    some: Notify,
+    ends: Arc<AtomicU64>,
+}
+
+/// Both ends.
+#[must_use]
+pub fn upcalls() -> (Arc<Upcalls>, Follower) {
+    let (send, calls) = mpsc::channel(CALLS_MAX);
+    let seen = Arc::new(Seen::default());
+    (Arc::new(Upcalls { seen: Arc::clone(&seen), calls: send }), Follower { seen, calls })
+}
+
+impl Seen {
+    fn flag(&self, flag: u8) {
+        // The next look sees all flags at once.
+        if self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0 {
+            self.some.notify_one();
+        }
+    }
+
+    fn event(&self, event: Event) {
+        if let Event::Lapsed(_) | Event::Gone(_) | Event::SessionEnded(_) | Event::Replaced = event {
+            self.ends.fetch_add(1, Ordering::AcqRel);
+        }
+        self.events.lock().push(event);
+        self.some.notify_one();
+    }
+}
+
+impl Observer for Upcalls {
+    fn applied(&self, _index: u64, proposal: &Proposal, reply: &Reply) {
+        if let Reply::Refused(_) | Reply::Delegated { .. } = reply {
+            return;
+        }
+        match &proposal.command {
+            Command::LayoutGet { client, inode, .. } => self.seen.event(Event::Granted(*inode, *client)),
+            Command::LayoutReturn { .. }
+            | Command::DelegationReturn { .. }
+            | Command::Close { .. }
+            | Command::RemoveLeftovers => {
+                self.seen.flag(RETURNED | UNLOCKED | DEFERRED);
+            }
+            Command::DelegationRevoke { client, .. } => {
+                self.seen.event(Event::Revoked(*client));
+                self.seen.flag(RETURNED);
+            }
+            Command::Unlock { .. } => self.seen.flag(UNLOCKED),
+            Command::FreeState { client, .. } => {
+                self.seen.event(Event::Acknowledged(*client));
+                self.seen.flag(UNLOCKED);
+            }
+            // Not a truncation: its metaserver has the leader do it, and the leader does it later if that
+            // metaserver died.
+            Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(DEFERRED),
+            Command::PutDataServer(server) => {
+                self.seen.event(Event::DataServer(server.clone()));
+                self.seen.event(Event::Map);
+            }
+            Command::Map(_) => self.seen.event(Event::Map),
+            Command::DefineDevice { targets } => {
+                if let Reply::Device { id } = reply {
+                    self.seen.event(Event::Device(targets.clone(), *id));
+                }
+            }
+            Command::LapseLease { client } => self.seen.event(Event::Lapsed(*client)),
+            Command::RenewLease { client } => self.seen.event(Event::Renewed(*client)),
+            Command::ExpireClient { client } | Command::DestroyClient { client } => {
+                self.seen.event(Event::Gone(*client));
+            }
+            Command::DestroySession { session } => self.seen.event(Event::SessionEnded(*session)),
+            // A client that restarted: the incarnation before ended with all that it had.
+            Command::CreateSession { .. } => {
+                if let Reply::Session { ended: Some(before), .. } = reply {
+                    self.seen.event(Event::Gone(*before));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn replaced(&self) {
+        self.seen.event(Event::Replaced);
+        self.seen.flag(RETURNED | UNLOCKED | DEFERRED);
+    }
+
+    fn answer_peer(&self, message: Bytes) -> AnswerFuture {
+        let calls = self.calls.clone();
+        Box::pin(async move {
+            let call = match Call::of_message(message) {
+                Ok(call) => call,
+                Err(error) => {
+                    tracing::warn!(%error, "another metaserver makes a call that this one does not understand");
+                    return Bytes::new();
+                }
+            };
+            let (tell, told) = oneshot::channel();
+            if calls.send((call, tell)).await.is_err() {
+                return Bytes::new();
+            }
+            told.await.unwrap_or_default()
+        })
+    }
+}
+
+impl Metaserver {
+    /// Follows the replica's events, for ever.
+    pub(crate) async fn follow(self: Arc<Self>, follower: Follower) {
+        let Follower { seen, mut calls } = follower;
+        loop {
+            tokio::select! {
+                biased;
+                () = seen.some.notified() => self.catch_up(&seen),
+                Some((call, tell)) = calls.recv() => {
+                    // Calling a client back takes as long as the client takes.
+                    let server = Arc::clone(&self);
+                    tokio::spawn(async move { tell.send(server.answer(call).await.message().into()) });
+                }
+            }
+        }
+    }
+
+    fn catch_up(&self, seen: &Seen) {
+        let flags = seen.flags.swap(0, Ordering::AcqRel);
+        let events = std::mem::take(&mut *seen.events.lock());
+        if flags & RETURNED != 0 {
+            self.state.state_returned.notify_waiters();
+        }
+        if flags & DEFERRED != 0 {
+            self.state.deferred_ready.notify_one();
+        }
+        for event in events {
+            match event {
+                Event::DataServer(server) => self.cluster.data_servers.learn(&server),
+                Event::Device(targets, id) => self.data.placement.learn(targets, id),
+                Event::Granted(inode, client) => {
+                    self.state.granted.note(inode, client, self.machine.clock.monotonic())
+                }
+                Event::Lapsed(client) => self.follow_lapse(client),
+                Event::Renewed(client) => self.state.leases.set_lapsed(client, false),
+                Event::Gone(client) => self.state.client_ended(client),
+                Event::Map => {
+                    if let Err(status) = self.cluster.follow_map() {
+                        tracing::warn!(?status, "reading the cluster map");
+                    }
+                }
+                Event::Revoked(client) => self.state.delegations.note_revoked(client),
+                Event::Acknowledged(client) => {
+                    if let Err(status) = self.state.acknowledged(client) {
+                        tracing::warn!(?status, "looking for revoked delegations");
+                    }
+                }
+                Event::Replaced => {
+                    if let Err(status) = self.read_again() {
+                        tracing::warn!(?status, "reading again what a snapshot brought");
+                    }
+                }
+                Event::SessionEnded(session) => self.state.sessions.remove(session),
+            }
+        }
+        if flags & UNLOCKED != 0 {
+            self.state.tell_all_lock_waiters();
+        }
+    }
+
+    /// Reads all that is kept in memory from the state machine, as when this server starts.
+    fn read_again(&self) -> Result<(), Status> {
+        let view = self.machine.view()?;
+        for server in read::data_servers(&*view).map_err(store_failed)? {
+            self.cluster.data_servers.learn(&server);
+        }
+        for device in read::devices(&*view).map_err(store_failed)? {
+            self.data.placement.learn(device.targets, device.id);
+        }
+        self.state.delegations.set_revoked(read::revoked(&*view).map_err(store_failed)?);
+        for client in self.state.leases.clients() {
+            match read::client(&*view, client).map_err(store_failed)? {
+                Some(record) => self.state.leases.set_lapsed(client, record.lapsed.is_some()),
+                None => self.state.forget_client(client),
+            }
+        }
+        drop(view);
+        self.cluster.follow_map()?;
+        self.state.learn_lapsed()?;
+        self.state.forget_ended_sessions()
+    }
+
+    /// A client without state is gone when its lease runs out; a client with state keeps it, as a courtesy.
+    fn follow_lapse(&self, client: ClientId) {
+        let kept = self.machine.view().and_then(|view| read::client(&*view, client).map_err(store_failed));
+        match kept {
+            Ok(None) => self.state.forget_client(client),
+            Ok(Some(_)) | Err(_) => self.state.leases.set_lapsed(client, true),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The replicated state machine, as a metaserver uses it: views, the read barrier, commands, sealed handles.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::{Clock, Entropy};
+use namespace::{Command, Inode, InodeId, Proposal, Reply, RequestId, Stamp, Time, read};
+use replica::Replica;
+use store::View;
+use wire::handle::{ClientHandle, FileHandle, HandleKey};
+use wire::nfs4::Status;
+
+use crate::consistency::LastBarrier;
+use crate::errors::{refused, replica_failed, store_failed};
+use crate::exports::admission::Via;
+
+/// Longest wait for a leader; an election takes a second.
+const LEADERLESS_MAX: Duration = Duration::from_secs(20);
+
+/// The state machine behind its replica: views, read barriers, changes, and sealed handles of its inodes.
+pub(crate) struct StateMachine {
+    pub replica: Replica,
+    pub key: HandleKey,
+    /// The volume that is served.
+    pub volume: u32,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub last_barrier: LastBarrier,
+}
+
+impl StateMachine {
+    /// Read barrier: returns when views have everything that any metaserver acknowledged before this call.
+    ///
+    /// # Errors
+    /// `Delay` after 20 s without a leader.
+    pub(crate) async fn read_barrier(&self) -> Result<(), Status> {
+        let began = self.clock.monotonic();
+        let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
+        seen.map_err(|_| Status::Delay)?.map_err(replica_failed)?;
+        self.last_barrier.note(began);
+        Ok(())
+    }
+
+    /// A view that has everything that this metaserver has acknowledged, and all that was there when
+    /// [`StateMachine::read_barrier`] was called.
+    pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, Status> {
+        self.replica.view().map_err(store_failed)
+    }
+
+    /// The time, as state machine and protocol keep it.
+    pub(crate) fn now(&self) -> Time {
+        let wall = self.clock.wall();
+        Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
+    }
+
+    /// Reply to a command; [`Reply::Delegated`] is left to the caller.
+    ///
+    /// # Errors
+    /// The protocol's error for a refusal, and for a replica that cannot carry the command out.
+    pub(crate) async fn propose_once(
+        &self,
+        request: Option<RequestId>,
+        command: Command,
+    ) -> Result<Reply, Status> {
+        let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
+        match self.replica.propose(Proposal::new(stamp, request, command)).await {
+            Ok(Reply::Refused(error)) => Err(refused(error)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(replica_failed(error)),
+        }
+    }
+
+    /// What a handle names, looked up.
+    pub(crate) fn inode_of(&self, view: &dyn View, handle: &[u8]) -> Result<Inode, Status> {
+        self.inode_and_via(view, handle).map(|(inode, _)| inode)
+    }
+
+    /// What a handle names, looked up, and what its client came to it through.
+    pub(crate) fn inode_and_via(&self, view: &dyn View, handle: &[u8]) -> Result<(Inode, Via), Status> {
+        let ClientHandle { file, via } = ClientHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+        if file.volume != self.volume {
+            return Err(Status::Stale);
+        }
+        let inode = self.inode(view, InodeId(file.inode))?;
+        if inode.generation == file.generation { Ok((inode, via.into())) } else { Err(Status::Stale) }
+    }
+
+    /// The export that a handle names.
+    pub(crate) fn export_of(&self, handle: &[u8]) -> Result<InodeId, Status> {
+        let handle = ClientHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+        match handle.via.into() {
+            Via::Export(export) => Ok(export),
+            Via::Pseudo => Err(Status::Stale),
+        }
+    }
+
+    /// An inode that was there a moment ago.
+    pub(crate) fn inode(&self, view: &dyn View, id: InodeId) -> Result<Inode, Status> {
+        read::inode(view, id).map_err(store_failed)?.ok_or(Status::Stale)
+    }
+
+    /// The sealed handle of an inode, for a client that came to it through `via`.
+    pub(crate) fn handle(&self, via: Via, inode: InodeId, generation: u32) -> bytes::Bytes {
+        let file = FileHandle { volume: self.volume, inode: inode.0, generation };
+        ClientHandle { file, via: via.into() }.seal(&self.key)
+    }
+}

@@ -1,0 +1,48 @@
+//! Commands that may conflict with delegations: proposed again after the recall.
+
+use namespace::{ClientId, Command, Reply, RequestId, read};
+use wire::nfs4::Status;
+
+use crate::errors::store_failed;
+use crate::state::ClientState;
+use crate::state::delegations::may_conflict;
+
+/// Delegated files that one command may be about: a RENAME is about two.
+const DELEGATED_FILES_MAX: usize = 2;
+
+impl ClientState {
+    /// Reply to a command. Conflicting delegations of other clients are recalled before.
+    ///
+    /// # Errors
+    /// The protocol's error for a refusal; `Delay` while a delegation is not returned.
+    pub(crate) async fn propose(
+        &self,
+        request: Option<RequestId>,
+        command: Command,
+    ) -> Result<Reply, Status> {
+        if !may_conflict(&command) {
+            return self.machine.propose_once(request, command).await;
+        }
+        for _ in 0..DELEGATED_FILES_MAX {
+            let inode = match self.machine.propose_once(request, command.clone()).await? {
+                Reply::Delegated { inode } => inode,
+                reply => return Ok(reply),
+            };
+            let caller = match &command {
+                Command::Open(open) => Some(open.client),
+                _ => self.client_of(request)?,
+            };
+            self.recall_delegations(inode, caller).await?;
+        }
+        match self.machine.propose_once(request, command).await? {
+            Reply::Delegated { .. } => Err(Status::Delay),
+            reply => Ok(reply),
+        }
+    }
+
+    fn client_of(&self, request: Option<RequestId>) -> Result<Option<ClientId>, Status> {
+        let Some(RequestId::Compound(request)) = request else { return Ok(None) };
+        let session = read::session(&*self.machine.view()?, request.session).map_err(store_failed)?;
+        Ok(session.map(|session| session.client))
+    }
+}

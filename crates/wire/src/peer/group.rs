@@ -1,0 +1,77 @@
+//! REPORT, CLOCK: members of the group, and their clocks.
+
+/// REPORT: what only the leader knows of the group.
+pub mod report {
+    use bytes::Bytes;
+
+    crate::xdr_struct! {
+        /// No arguments.
+        #[derive(Copy, Default)]
+        pub struct Args {}
+
+        /// One member.
+        #[derive(Copy)]
+        pub struct MemberReport {
+            /// Member id.
+            pub member: u64,
+            /// Milliseconds since the leader heard of it; none: never.
+            pub heard_ms: Option<u64>,
+            /// Last index of the log that it has; none: unknown.
+            pub matched: Option<u64>,
+            /// Whether the leader heard of it just now.
+            pub lives: bool,
+        }
+
+        /// One service address.
+        pub struct AddressReport {
+            /// The address, as text.
+            pub address: Bytes,
+            /// Member id of its holder.
+            pub holder: Option<u64>,
+        }
+
+        /// The clock of one server.
+        #[derive(Copy)]
+        pub struct ClockReport {
+            /// Whether it is a data server.
+            pub is_data_server: bool,
+            /// Its id.
+            pub server: u64,
+            /// Milliseconds that its clock is ahead of the cluster's.
+            pub ahead_ms: i64,
+        }
+
+        /// The report.
+        #[derive(Default)]
+        pub struct Report {
+            /// One for each member.
+            pub members: Vec<MemberReport>,
+            /// One for each service address.
+            pub addresses: Vec<AddressReport>,
+            /// One for each server whose clock is known.
+            pub clocks: Vec<ClockReport>,
+        }
+
+        /// The results.
+        pub struct Res {
+            /// None: the callee does not lead.
+            pub report: Option<Report>,
+        }
+    }
+}
+
+/// CLOCK: the time of day at the callee.
+pub mod clock {
+    crate::xdr_struct! {
+        /// No arguments.
+        #[derive(Copy, Default)]
+        pub struct Args {}
+
+        /// The results.
+        #[derive(Copy)]
+        pub struct Res {
+            /// Milliseconds since 1970.
+            pub clock_ms: u64,
+        }
+    }
+}
