@@ -1,5 +1,8 @@
 //! Seeded bugs: an oracle that finds none of them is worthless.
 
+use namespace::{ApplyError, ClientId, Command, Conflict, Proposal, Reply};
+use store::Edit;
+
 /// Bug to be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
@@ -18,4 +21,29 @@ pub enum Bug {
     /// The log of a restored group begins at index 0, so a joining member does not receive the restored
     /// store.
     RestoredStoreNotCovered,
+    /// Opens do not see each other's share reservations.
+    SharesForget,
+    /// Changes do not see delegations.
+    DelegationsForget,
+    /// Truncations do not see layouts.
+    LayoutsForget,
+    /// LOCK from byte 1 on is denied by a lock that nobody holds.
+    LocksDenied,
+    /// Clocks of metaservers stand still: no lease runs out, and nothing is revoked.
+    ClocksStand,
+    /// Clocks of metaservers are fast: leases run out too soon.
+    ClocksRace,
+    /// Data servers answer REMOVE, and do not remove.
+    ObjectsStay,
+}
+
+/// State machine with [`Bug::LocksDenied`].
+pub(crate) fn apply_denying_locks(store: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
+    match &proposal.command {
+        Command::Lock { kind, range, .. } if range.start == 1 => {
+            let (kind, range) = (*kind, *range);
+            Ok(Reply::Denied(Conflict { range, kind, client: ClientId(1), owner: vec![] }))
+        }
+        _ => namespace::apply(store, proposal),
+    }
 }

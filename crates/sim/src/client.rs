@@ -2,13 +2,14 @@
 //! without an answer in time is repeated, to the same or another member, with the same slot and sequence,
 //! until it is answered.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{
     Callback, CallbackCredential, Channel, Channels, ClientId, Command, CompoundRequest, Error, InodeId,
     Principal, Reply, RequestId, SessionId, Stateid,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::choose;
 use crate::net::{Address, Call, CallAnswer};
@@ -57,7 +58,7 @@ impl Client {
     }
 
     fn known(&self) -> MutexGuard<'_, Knowledge> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Sends requests until the simulation ends.

@@ -11,47 +11,30 @@ use replica::MemberRole;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use crate::bug::Bug;
 use crate::client::Client;
+use crate::data_server::{DATA_SERVERS, DataServer};
 use crate::faults::Faults;
 use crate::history::History;
 use crate::member::{Member, replica_member};
 use crate::membership::Changes;
+use crate::mount::NfsClient;
 use crate::net::{Arrival, CLIENTS, LinkConditions, Net};
 use crate::oracles;
 use crate::restore::OldMember;
 use crate::rng::Rng;
+use crate::scenario::Scenario;
 use crate::shared::Shared;
 
 /// Time without faults, in which clients get sessions and create a few files.
 const QUIET_MS: u64 = 300;
+/// Data servers of a cluster of metaservers.
+const DATA_SERVER_COUNT: u64 = 2;
 /// Longest time in which a member answers with a backup.
 const BACKUP_MS_MAX: u64 = 500;
 /// Longest time of a join.
 const JOIN_MS_MAX: u64 = 20_000;
 /// Longest time of the recovery from all faults.
 const RECOVERY_MS_MAX: u64 = 60_000;
-
-/// Scenario of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct Scenario {
-    /// Seed that determines the run.
-    pub seed: u64,
-    /// Duration of the faults.
-    pub faults_ms: u64,
-    /// True to print events.
-    pub prints: bool,
-    /// Seeded bug.
-    pub bug: Option<Bug>,
-}
-
-impl Scenario {
-    /// A short scenario.
-    #[must_use]
-    pub fn from_seed(seed: u64) -> Self {
-        Self { seed, faults_ms: 5000, prints: false, bug: None }
-    }
-}
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +60,10 @@ pub fn run(scenario: &Scenario) -> Outcome {
         Err(why) => findings.push(format!("comes to be: {why}")),
         Ok(()) => {
             cluster.until(QUIET_MS, |_| false);
-            cluster.plague(scenario.faults_ms, &mut rng);
+            match cluster.shared.serves {
+                true => cluster.plague_services(scenario.faults_ms, &mut rng),
+                false => cluster.plague(scenario.faults_ms, &mut rng),
+            }
             if cluster.shared.restores {
                 match cluster.restore(&mut rng) {
                     Ok(found) => findings.extend(found),
@@ -88,11 +74,15 @@ pub fn run(scenario: &Scenario) -> Outcome {
             findings.extend(cluster.recover().err().map(|why| format!("recovers: {why}")));
         }
     }
+    if cluster.shared.serves && findings.is_empty() {
+        findings.extend(cluster.come_to_rest().err().map(|why| format!("objects: {why}")));
+    }
     findings.extend(oracles::judge(&cluster.shared, &cluster.members));
+    let claims = cluster.shared.claims().all.len();
     let history = cluster.shared.history();
     Outcome {
         trace: history.trace(),
-        operations: history.operations.len(),
+        operations: history.operations.len() + claims,
         commands: history.log.len(),
         findings,
     }
@@ -102,31 +92,54 @@ pub fn run(scenario: &Scenario) -> Outcome {
 pub struct Cluster {
     /// Machines; the member of the first one has id 1.
     pub members: Vec<Member>,
+    /// Data servers, if members are metaservers.
+    pub data_servers: Vec<DataServer>,
+    /// NFS clients, if members are metaservers.
+    pub nfs_clients: Vec<NfsClient>,
     /// State shared by all of them.
     pub shared: Arc<Shared>,
-    clients: Runtime,
+    pub(crate) clients: Runtime,
     working: Vec<JoinHandle<()>>,
-    client_count: u64,
+    pub(crate) client_count: u64,
     /// Machine of the group before the restore.
     left_over: Option<OldMember>,
-    rng: Rng,
+    pub(crate) rng: Rng,
 }
 
 impl Cluster {
     fn new(scenario: &Scenario, rng: &mut Rng) -> Self {
         let net = Net::new(rng.fork());
-        let shared = Arc::new(Shared::new(net, History::new(scenario.prints), scenario.bug, scenario.seed));
+        let shared = Arc::new(Shared::new(net, History::new(scenario.prints), scenario));
         let count = *rng.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
         let count = count.max(shared.membership.members_min());
         let members = (1..=count).map(|at| Member::new(at, count, &shared, rng.fork())).collect();
         let clients = clients_runtime();
         let client_count = rng.within(2..=4);
-        Self { members, shared, clients, working: vec![], client_count, left_over: None, rng: rng.fork() }
+        let mut rng = rng.fork();
+        let (mut data_servers, mut nfs_clients) = (vec![], vec![]);
+        if shared.serves {
+            let data_server = |n| DataServer::new(DATA_SERVERS + n, count, &shared, rng.fork());
+            data_servers.extend((0..DATA_SERVER_COUNT).map(data_server));
+            let nfs_client = |n| NfsClient::new(CLIENTS + n, count, &shared, rng.fork());
+            nfs_clients.extend((0..client_count).map(nfs_client));
+        }
+        Self {
+            members,
+            data_servers,
+            nfs_clients,
+            shared,
+            clients,
+            working: vec![],
+            client_count,
+            left_over: None,
+            rng,
+        }
     }
 
     /// Runs one millisecond.
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let now_ms = self.shared.advance(1);
+        self.step_services(now_ms);
         let arrived = self.shared.net().arrived(now_ms);
         for arrival in arrived {
             let Arrival::Call { number, to, call } = arrival else { continue };
@@ -202,6 +215,9 @@ impl Cluster {
                 return Err(format!("member {id} is not taken in"));
             }
         }
+        if self.shared.serves {
+            return self.begin_services();
+        }
         self.begin_clients();
         Ok(())
     }
@@ -275,21 +291,12 @@ impl Cluster {
 
     /// Ends all faults; clients finish their requests, and all members reach one index.
     fn recover(&mut self) -> Result<(), String> {
-        self.shared.note(|| "all is mended".into());
-        {
-            let mut net = self.shared.net();
-            net.unblock_all();
-            net.conditions = LinkConditions::FAIR;
-        }
-        for member in &mut self.members {
-            member.stalled_until_ms = 0;
-            if let Ok(mut pace) = member.pace.lock() {
-                *pace = (50, 500);
-            }
-            member.starts_at_ms = 1;
-        }
+        self.mend();
         self.shared.begin_ending();
-        let finished = |cluster: &Self| cluster.working.iter().all(JoinHandle::is_finished);
+        let finished = |cluster: &Self| {
+            cluster.working.iter().all(JoinHandle::is_finished)
+                && cluster.nfs_clients.iter().all(NfsClient::has_finished)
+        };
         if !self.until(RECOVERY_MS_MAX, finished) {
             self.note_statuses();
             return Err("clients still wait for an answer".into());
@@ -310,6 +317,25 @@ impl Cluster {
             "members do not become equal, or do not settle who they are: they have applied {:?}",
             self.applied()
         ))
+    }
+
+    /// Ends all faults.
+    pub(crate) fn mend(&mut self) {
+        self.shared.note(|| "all is mended".into());
+        {
+            let mut net = self.shared.net();
+            net.unblock_all();
+            net.conditions = LinkConditions::FAIR;
+        }
+        for member in &mut self.members {
+            member.stalled_until_ms = 0;
+            *member.pace.lock() = (50, 500);
+            member.starts_at_ms = 1;
+        }
+        for server in &mut self.data_servers {
+            (server.stalled_until_ms, server.starts_at_ms) = (0, 1);
+        }
+        self.nfs_clients.iter_mut().for_each(|client| client.starts_at_ms = 1);
     }
 
     /// True if a member knows of no unfinished membership change, of no stopped member, and of a leader that

@@ -12,9 +12,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host::{File, Files, Opened};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::rng::Rng;
 
@@ -164,7 +165,7 @@ impl SimDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Fails the power: every operation fails from now on.

@@ -1,10 +1,11 @@
 //! Join of a machine with an empty disk, as a new member: by `heorot join`, or as the rebuild of a metaserver
 //! that lost its log.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use replica::{MemberRole, NodeId, Replica};
 
 use crate::member::replica_member;
@@ -54,14 +55,14 @@ impl Joining {
     }
 
     async fn ask(&self, replica: &Replica, other: &str) {
-        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = *self.lost.lock();
         if let Some(lost) = lost {
             let outcome = replica.remove_lost(other, lost, REMOVE_TIME_MAX).await;
             self.shared.note(|| format!("member {} asked {other} to remove {lost}: {outcome:?}", self.id));
             if outcome.is_err() {
                 return;
             }
-            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.lost.lock() = None;
         }
         let outcome =
             replica.join(other, replica_member(self.address), MemberRole::Voter, JOIN_TIME_MAX).await;

@@ -7,22 +7,32 @@
 
 mod bug;
 mod choose;
+mod claims;
 mod client;
 mod cluster;
+mod data_server;
 mod disk;
 mod faults;
 mod history;
 mod joining;
 mod member;
 mod membership;
+mod mount;
 mod net;
+mod objects;
 mod oracles;
 mod reference;
 mod request;
 mod restore;
 mod rng;
+mod scenario;
+mod service;
+mod services;
 mod shared;
 mod store;
+mod stream_network;
+mod streams;
+mod wires;
 
 /// Plain model of the state machine, with which the state machine's own tests compare it.
 #[expect(unused_imports, dead_code, reason = "tests of namespace, written as tests are")]
@@ -30,7 +40,8 @@ mod store;
 mod plain;
 
 pub use bug::Bug;
-pub use cluster::{Outcome, Scenario, run};
+pub use cluster::{Outcome, run};
+pub use scenario::{Kind, Scenario};
 
 /// True if a reply says that a command had an effect. For the model's statistics, which are not used here.
 fn is_done(reply: &namespace::Reply) -> bool {

@@ -5,26 +5,29 @@
 //! failure.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use host::{Files, SeededEntropy};
-use namespace::{Proposal, Reply, Stamp, Time};
+use namespace::{Stamp, Time};
+use parking_lot::Mutex;
 use replica::{
-    AnswerFuture, CallFuture, Channel, DiskDelay, Environment, LogRetention, Member as ReplicaMember, NodeId,
-    Observer, Replica, ReplicaConfig, ReplicaStatus, Transport, Unreachable,
+    DiskDelay, Environment, LogRetention, Member as ReplicaMember, NodeId, Observer, Replica, ReplicaConfig,
+    ReplicaStatus, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
 
 use crate::disk::SimDisk;
 use crate::joining::Joining;
 use crate::net::{Address, Call, CallAnswer};
+use crate::oracles;
 use crate::request::execute;
 use crate::rng::Rng;
+use crate::service::{Place, Service, ServiceObserver};
 use crate::shared::Shared;
 use crate::store::SimStore;
+use crate::wires::{HistoryObserver, SimTransport};
 
 /// Length of segments and retention of the log. Both are small, so that segments are created, purged and
 /// reused often, and a member that was away needs a snapshot. In some scenarios they are smaller still.
@@ -34,6 +37,9 @@ fn log_sizes(is_short: bool) -> (u64, LogRetention) {
         true => (8 << 10, LogRetention { always: 4 << 10, for_lagging_members: 16 << 10 }),
     }
 }
+
+/// Difference of the random bits of a metaserver and of its replica.
+const SERVICE: u64 = 0x6d64_7300;
 
 /// Step from the id of a machine's member to that of its next one.
 const NEXT_ID: NodeId = 1000;
@@ -78,16 +84,14 @@ pub struct Member {
 struct Process {
     runtime: Runtime,
     replica: Arc<Mutex<Option<Replica>>>,
+    /// Metaserver, once it serves.
+    service: Arc<Mutex<Option<Service>>>,
     /// Set when an operator stops the process.
     stopping: Arc<AtomicBool>,
     /// Set when it ended because its member was removed.
     removed: Arc<AtomicBool>,
     /// Set when it is a member, and serves clients.
     joined: Arc<AtomicBool>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Member at this address, as the others know it.
@@ -106,6 +110,9 @@ fn empty(id: NodeId, shared: &Arc<Shared>, rng: &mut Rng) -> (SimDisk, Arc<SimSt
             let next = replica::applied_next(held).unwrap_or(0);
             if shared.incarnation() == incarnation {
                 shared.history().note_store(shared.now_ms(), id, next, held.sum());
+                if shared.serves {
+                    shared.judge_tables(next, || oracles::judge_tables(&held.unhidden()));
+                }
             }
         })
     };
@@ -153,7 +160,14 @@ impl Member {
     /// Its replica, if it has one that has opened.
     #[must_use]
     pub fn replica(&self) -> Option<Replica> {
-        self.process.as_ref().and_then(|process| lock(&process.replica).clone())
+        self.process.as_ref().and_then(|process| process.replica.lock().clone())
+    }
+
+    /// Its metaserver, once it serves.
+    #[must_use]
+    pub fn metaserver(&self) -> Option<Arc<metaserver::Metaserver>> {
+        let process = self.process.as_ref()?;
+        process.service.lock().as_ref().map(|service| Arc::clone(&service.metaserver))
     }
 
     /// Status of its replica, by the machine's own clock: outside its runtime time is real, and on a busy
@@ -162,7 +176,7 @@ impl Member {
     pub fn status(&self) -> Option<ReplicaStatus> {
         let process = self.process.as_ref()?;
         let _its_time = process.runtime.enter();
-        lock(&process.replica).as_ref().map(Replica::status)
+        process.replica.lock().as_ref().map(Replica::status)
     }
 
     /// Starts the process.
@@ -176,6 +190,16 @@ impl Member {
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
         let (id, from, stamp, its_slot) = (self.id, self.address, self.stamp(), Arc::clone(&slot));
         let (incarnation, environment) = (self.incarnation, self.environment(stamp.random));
+        let service = Arc::new(Mutex::new(None));
+        let its_service = Arc::clone(&service);
+        let place = Place {
+            address: self.address,
+            id: self.id,
+            shared: Arc::clone(&self.shared),
+            clock_offset_ms: Arc::clone(&self.clock_offset_ms),
+            disk: self.disk.clone(),
+            random: stamp.random ^ SERVICE,
+        };
         let stopping = Arc::new(AtomicBool::new(false));
         let is_stopping = Arc::clone(&stopping);
         let removed = Arc::new(AtomicBool::new(false));
@@ -184,10 +208,18 @@ impl Member {
         let joining = self.joins.then(|| self.joining(&joined));
         runtime.spawn(async move {
             let wire = Arc::new(SimTransport { from, shared: Arc::clone(&shared) });
-            let observer = Arc::new(HistoryObserver { id, incarnation, shared: Arc::clone(&shared) });
+            let history = HistoryObserver { id, incarnation, shared: Arc::clone(&shared) };
+            let (upcalls, follower) = metaserver::upcalls();
+            let observer: Arc<dyn Observer> = match shared.serves {
+                true => Arc::new(ServiceObserver { history, upcalls }),
+                false => Arc::new(history),
+            };
             let why = match Replica::open_in(environment, config, store, stamp, wire, observer).await {
                 Ok(replica) => {
-                    *lock(&its_slot) = Some(replica.clone());
+                    *its_slot.lock() = Some(replica.clone());
+                    if shared.serves {
+                        tokio::spawn(place.run(replica.clone(), follower, its_service));
+                    }
                     if let Some(joining) = joining {
                         tokio::spawn(joining.run(replica.clone()));
                     }
@@ -204,7 +236,7 @@ impl Member {
                 shared.report_failure(incarnation, format!("member {id}: {why}"));
             }
         });
-        self.process = Some(Process { runtime, replica: slot, stopping, removed, joined });
+        self.process = Some(Process { runtime, replica: slot, service, stopping, removed, joined });
     }
 
     /// Configuration of its replica.
@@ -228,7 +260,11 @@ impl Member {
             let (shared, clock_offset_ms) = (Arc::clone(&self.shared), Arc::clone(&self.clock_offset_ms));
             Arc::new(move || time_of_day(&shared, clock_offset_ms.load(Ordering::Relaxed)))
         };
-        let (disk_delay, apply) = (Some(pace), namespace::apply);
+        let apply = match self.shared.bug {
+            Some(crate::Bug::LocksDenied) => crate::bug::apply_denying_locks,
+            _ => namespace::apply,
+        };
+        let disk_delay = Some(pace);
         Environment { apply, time, files, entropy, segment_bytes, log_retention, disk_delay }
     }
 
@@ -286,7 +322,7 @@ impl Member {
     pub fn replace_disk(&mut self, is_lost: bool) {
         self.kill(false);
         if is_lost {
-            *lock(&self.lost) = Some(self.id);
+            *self.lost.lock() = Some(self.id);
         }
         self.id += NEXT_ID;
         self.incarnation = self.shared.incarnation();
@@ -301,8 +337,15 @@ impl Member {
 
     /// Ends the process at once. `power`: the disk also loses its unsynced writes.
     pub fn kill(&mut self, power: bool) {
-        if let Some(Process { runtime, replica, .. }) = self.process.take() {
-            drop(lock(&replica).take());
+        if power {
+            self.shared.streams().go_dark(self.address);
+        }
+        if let Some(Process { runtime, replica, service, .. }) = self.process.take() {
+            // Its streams and tasks end within the runtime that they belong to.
+            let its_runtime = runtime.enter();
+            drop(service.lock().take());
+            drop(its_runtime);
+            drop(replica.lock().take());
             drop(runtime);
         }
         if power {
@@ -319,7 +362,12 @@ impl Member {
         self.catch_up();
         if let (Some(replica), Some(process)) = (self.replica(), &self.process) {
             process.stopping.store(true, Ordering::Relaxed);
+            let service = process.service.lock().take();
             process.runtime.block_on(async {
+                if let Some(Service { server, metaserver }) = service {
+                    metaserver.stop();
+                    server.stop();
+                }
                 let _ = tokio::time::timeout(Duration::from_secs(5), replica.stop_tasks()).await;
             });
         }
@@ -379,8 +427,8 @@ impl Member {
     fn pace(&mut self) -> DiskDelay {
         let (pace, rng) = (Arc::clone(&self.pace), Mutex::new(self.rng.fork()));
         Arc::new(move || {
-            let (least, most) = *lock(&pace);
-            Duration::from_micros(lock(&rng).within(least..=most))
+            let (least, most) = *pace.lock();
+            Duration::from_micros(rng.lock().within(least..=most))
         })
     }
 
@@ -392,62 +440,7 @@ impl Member {
 }
 
 /// Time of day with this offset.
-fn time_of_day(shared: &Shared, clock_offset_ms: i64) -> Time {
+pub(crate) fn time_of_day(shared: &Shared, clock_offset_ms: i64) -> Time {
     let ms = 1_700_000_000_000 + shared.now_ms() as i64 + clock_offset_ms;
     Time { seconds: ms.div_euclid(1000), nanoseconds: ms.rem_euclid(1000) as u32 * 1_000_000 }
-}
-
-/// Transport of a member on the simulated network.
-struct SimTransport {
-    from: Address,
-    shared: Arc<Shared>,
-}
-
-impl Transport for SimTransport {
-    fn call(&self, to: &ReplicaMember, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
-        let Ok(to) = to.address.parse() else {
-            let why = format!("{} is no address", to.address);
-            return Box::pin(async move { Err(Unreachable::NotSent(why)) });
-        };
-        let (lane, may_come_twice) = match channel {
-            Channel::Entries => (0, true),
-            Channel::Heartbeats => (1, true),
-            // Repeated chunks are an error for the receiver; a connection does not repeat calls.
-            Channel::Snapshots => (2, false),
-            Channel::Requests => (3, false),
-        };
-        let outcome = self.shared.net().call(self.from, to, lane, may_come_twice, Call::Member(body));
-        Box::pin(async move {
-            match tokio::time::timeout(limit, outcome).await {
-                Ok(Ok(Ok(CallAnswer::Member(answer)))) => Ok(answer),
-                Ok(Ok(Err(why))) => Err(why),
-                Ok(Ok(Ok(CallAnswer::Client(_))) | Err(_)) => Err(Unreachable::NoAnswer("no answer".into())),
-                Err(_) => Err(Unreachable::NoAnswer("no answer in time".into())),
-            }
-        })
-    }
-}
-
-/// Observer that notes the commands that a member applies.
-pub(crate) struct HistoryObserver {
-    id: Address,
-    incarnation: u64,
-    shared: Arc<Shared>,
-}
-
-impl Observer for HistoryObserver {
-    fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply) {
-        if self.incarnation != self.shared.incarnation() {
-            return;
-        }
-        self.shared.history().note_applied(self.shared.now_ms(), self.id, index, proposal, reply);
-    }
-
-    fn replaced(&self) {
-        self.shared.note(|| format!("member {} has a snapshot", self.id));
-    }
-
-    fn answer_peer(&self, question: Bytes) -> AnswerFuture {
-        Box::pin(std::future::ready(question))
-    }
 }

@@ -196,6 +196,12 @@ impl Net {
         self.blocked.insert((from, to));
     }
 
+    /// True if the link from one address to another is broken.
+    #[must_use]
+    pub fn is_blocked(&self, from: Address, to: Address) -> bool {
+        self.blocked.contains(&(from, to))
+    }
+
     /// Repairs all links.
     pub fn unblock_all(&mut self) {
         self.blocked.clear();

@@ -2,9 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use imbl::OrdMap;
+use parking_lot::{Mutex, MutexGuard};
 use store::{Durability, Edit, Pairs, Store, StoreError, View, Visitor};
 
 use crate::bug::Bug;
@@ -15,8 +15,14 @@ use crate::rng::Rng;
 const OTHERS: u8 = 0xff;
 /// Tags of the slots' replies (`namespace::keys`).
 const SLOT_TAGS: [u8; 2] = [0x14, 0x15];
-/// Tag of byte-range locks.
-const LOCK_TAG: u8 = 0x24;
+/// Tags of byte-range locks and their indexes.
+const LOCK_TAGS: [u8; 4] = [0x24, 0x29, 0x2a, 0x2b];
+/// Tag of counts of opens.
+const USE_TAG: u8 = 0x26;
+/// Tag of delegations.
+const DELEGATION_TAG: u8 = 0x27;
+/// Tag of layouts.
+const LAYOUT_TAG: u8 = 0x25;
 /// Tag of names in directories.
 const NAME_TAG: u8 = 0x02;
 
@@ -36,6 +42,12 @@ impl StoreImage {
         self.sum
     }
 
+    /// The contents as they are, with what a seeded bug hides.
+    #[must_use]
+    pub fn unhidden(&self) -> Self {
+        Self { bug: None, ..self.clone() }
+    }
+
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
         let before = match value {
             Some(value) => self.pairs.insert(key.to_vec(), value.to_vec()),
@@ -53,7 +65,10 @@ impl StoreImage {
         let Some(tag) = key.first() else { return false };
         match self.bug {
             Some(Bug::SlotsForget) => SLOT_TAGS.contains(tag),
-            Some(Bug::LocksForget) => *tag == LOCK_TAG,
+            Some(Bug::LocksForget) => LOCK_TAGS.contains(tag),
+            Some(Bug::SharesForget) => *tag == USE_TAG,
+            Some(Bug::DelegationsForget) => *tag == DELEGATION_TAG,
+            Some(Bug::LayoutsForget) => *tag == LAYOUT_TAG,
             _ => false,
         }
     }
@@ -131,7 +146,7 @@ impl SimStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Current contents.

@@ -7,9 +7,18 @@ const SEEDS_MAX: u64 = 60;
 
 /// First finding of one of these oracles, with this bug.
 fn found(bug: Bug, oracles: &[&str]) -> String {
+    found_in(bug, oracles, Scenario::from_seed)
+}
+
+/// The same among metaservers.
+fn found_by_clients(bug: Bug, oracles: &[&str]) -> String {
+    found_in(bug, oracles, Scenario::of_metaservers)
+}
+
+fn found_in(bug: Bug, oracles: &[&str], scenario: fn(u64) -> Scenario) -> String {
     let mut others = vec![];
     for seed in 1..=SEEDS_MAX {
-        let outcome = run(&Scenario { bug: Some(bug), ..Scenario::from_seed(seed) });
+        let outcome = run(&Scenario { bug: Some(bug), ..scenario(seed) });
         for finding in outcome.findings {
             if oracles.iter().any(|oracle| finding.starts_with(oracle)) {
                 return format!("seed {seed}: {finding}");
@@ -59,4 +68,40 @@ fn a_restored_store_that_is_not_in_the_log_is_missed_by_those_who_join() {
 #[test]
 fn an_answer_before_the_change_was_ordered_is_an_acknowledgement_of_nothing() {
     found(Bug::AnsweredTooSoon, &["acknowledged"]);
+}
+
+#[test]
+fn share_reservations_that_are_not_seen_are_both_held() {
+    found_by_clients(Bug::SharesForget, &["tables"]);
+    found_by_clients(Bug::SharesForget, &["conflicts"]);
+}
+
+#[test]
+fn a_delegation_that_is_not_seen_stands_beside_an_open_to_write() {
+    found_by_clients(Bug::DelegationsForget, &["tables"]);
+}
+
+#[test]
+fn a_layout_that_is_not_seen_stands_beside_a_truncation() {
+    found_by_clients(Bug::LayoutsForget, &["tables"]);
+}
+
+#[test]
+fn a_lock_that_nobody_holds_is_denied_for_too_long() {
+    found_by_clients(Bug::LocksDenied, &["lock waiters"]);
+}
+
+#[test]
+fn what_is_never_revoked_is_waited_for_too_long() {
+    found_by_clients(Bug::ClocksStand, &["recalls"]);
+}
+
+#[test]
+fn a_lease_that_runs_out_too_soon_costs_a_good_client_its_state() {
+    found_by_clients(Bug::ClocksRace, &["leases"]);
+}
+
+#[test]
+fn objects_that_stay_are_found() {
+    found_by_clients(Bug::ObjectsStay, &["objects"]);
 }

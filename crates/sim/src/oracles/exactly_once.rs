@@ -18,7 +18,7 @@ pub(super) fn judge(history: &History) -> Vec<String> {
         let newest = newest.entry(slot).or_insert(request.sequence);
         if request.sequence < *newest {
             // Late copy of an old request.
-            if *reply != Reply::Refused(Error::Misordered) {
+            if !matches!(reply, Reply::Refused(Error::Misordered | Error::BadSession)) {
                 findings
                     .push(format!("at {index} {proposal:?}, which nobody waited for any more, -> {reply:?}"));
             }
@@ -27,6 +27,12 @@ pub(super) fn judge(history: &History) -> Vec<String> {
         *newest = request.sequence;
         match done.get(&(slot, request.sequence, request.index)) {
             None => drop(done.insert((slot, request.sequence, request.index), (*index, reply))),
+            // No answer yet: the metaserver asks again once the delegations are back.
+            Some((_, Reply::Delegated { .. })) => {
+                done.insert((slot, request.sequence, request.index), (*index, reply));
+            }
+            // The client was expired since, with its session.
+            Some(_) if *reply == Reply::Refused(Error::BadSession) => {}
             Some((first, before)) if *before != reply => findings.push(format!(
                 "at {index} {proposal:?} -> {reply:?}; at {first} it had been answered {before:?}"
             )),

@@ -1,0 +1,50 @@
+//! Oracle of lock waiters: no lock is denied for longer than a lease while nobody holds it. Judged in times
+//! without faults.
+
+use crate::claims::{Claims, LEASE_MS, LockWait};
+
+/// Time within which a lapsed client's lock is gone, after its last request: its lease, the time in which the
+/// leader hears of renewals and looks for lapsed clients, and the next LOCK, which expires it.
+const LAPSE_MS: u64 = LEASE_MS * 3 / 2;
+/// Longest pause of a waiter between two requests, and the time of a request.
+const ASK_MS: u64 = 2_000;
+
+pub(super) fn judge(claims: &Claims, calm: &[(u64, u64)]) -> Vec<String> {
+    let mut findings = vec![];
+    for wait in &claims.waits {
+        for (from_ms, until_ms) in calm {
+            let time = (wait.from_ms.max(*from_ms), wait.until_ms.min(*until_ms));
+            if let Some(free) = longest_free(wait, time, claims).filter(|free| *free > LEASE_MS + ASK_MS) {
+                findings.push(format!("{wait:?} was denied for {free} ms in which nobody held it"));
+            }
+        }
+    }
+    findings
+}
+
+/// Longest part of `time` in which no other owner can have held a lock that conflicts.
+fn longest_free(wait: &LockWait, time: (u64, u64), claims: &Claims) -> Option<u64> {
+    let (mut at_ms, end_ms) = time;
+    let mut held: Vec<(u64, u64)> = vec![];
+    let locks = claims.all.iter().filter(|claim| {
+        claim.inode == wait.inode
+            && (claim.life, claim.owner) != wait.owner
+            && claim.held.conflicts(wait.held)
+    });
+    for claim in locks {
+        // From the request on; to the answer of the return, or until the client was given up.
+        let silent_ms = claims.renewals.get(&claim.life).and_then(|all| all.last()).map_or(0, |last| last.1);
+        let until_ms = claim.gone_ms.unwrap_or(u64::MAX).min(silent_ms.max(claim.from_ms) + LAPSE_MS);
+        held.push((claim.asked_ms, until_ms));
+    }
+    held.sort_unstable();
+    let mut longest = None;
+    for (from_ms, until_ms) in held.into_iter().chain([(end_ms, end_ms)]) {
+        let from_ms = from_ms.min(end_ms);
+        if from_ms > at_ms {
+            longest = longest.max(Some(from_ms - at_ms));
+        }
+        at_ms = at_ms.max(until_ms);
+    }
+    longest
+}

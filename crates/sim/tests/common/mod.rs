@@ -1,0 +1,47 @@
+//! Runs of many seeds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use sim::{Scenario, run};
+
+/// A number that was said in the environment.
+pub fn number(name: &str) -> Option<u64> {
+    let said = std::env::var(name).ok()?;
+    Some(said.parse().unwrap_or_else(|_| panic!("{name}={said}: not a number")))
+}
+
+/// Runs the seeds that `seeds` in the environment tells the number of, from `HEOROT_SIM_FIRST` on. `one`
+/// would run a single one of them.
+pub fn run_all(one: &str, seeds: &str, default: u64, scenario: fn(u64) -> Scenario) {
+    let first = number("HEOROT_SIM_FIRST").unwrap_or(1);
+    let seeds = number(seeds).unwrap_or(default);
+    let (next, operations) = (AtomicU64::new(first), AtomicU64::new(0));
+    let failed = Mutex::new(vec![]);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + seeds {
+                return;
+            }
+            let outcome = run(&scenario(seed));
+            operations.fetch_add(outcome.operations as u64, Ordering::Relaxed);
+            if !outcome.findings.is_empty() {
+                eprintln!("{one}={seed}: {:#?}", outcome.findings);
+                failed.lock().push(seed);
+            }
+            if seed.is_multiple_of(1000) {
+                eprintln!("seed {seed}");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let failed = failed.into_inner();
+    println!("{seeds} seeds from {first} on, {} operations; failed: {failed:?}", operations.into_inner());
+    assert!(failed.is_empty(), "run again with {one}={}", failed[0]);
+}
