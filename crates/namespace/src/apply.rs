@@ -60,7 +60,7 @@ pub enum ApplyError {
     /// The store failed: the whole batch must be given up.
     Failed(StoreError),
     /// The store contradicts itself, as it does on every replica, by a fault of this program: this says how.
-    /// The batch has nothing of the proposal, which [`give_up`] answers.
+    /// [`plan_fault`] answers the proposal.
     Broken(&'static str),
 }
 
@@ -82,24 +82,38 @@ impl From<ApplyError> for StoreError {
     }
 }
 
-/// Carries out one proposal, or answers it as before if it was carried out. A refusal is a reply.
+/// Outcome of a planned proposal: the reply to it, and the changes that it makes. A refusal is a reply.
+pub struct Outcome {
+    /// The reply, once the changes are made.
+    pub reply: Reply,
+    /// The changes.
+    pub changes: Changes,
+}
+
+/// Plans one proposal on `view`, or answers it as before if it was carried out.
 ///
 /// # Errors
 /// [`ApplyError`] when the store fails, or contradicts itself.
-pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
-    let (reply, changes) = plan(&*edit, proposal, &dispatch)?;
-    changes.commit(edit)?;
-    Ok(reply)
+pub fn plan(view: &dyn View, proposal: &Proposal) -> Result<Outcome, ApplyError> {
+    plan_by(view, proposal, &dispatch)
 }
 
-/// Answers [`Error::Fault`] to a proposal whose [`apply`] found or broke an invariant of the store, which has
-/// no change of it. A repetition is answered the same.
+/// Plans the answer [`Error::Fault`] to a proposal whose [`plan`] found or broke an invariant of the store. A
+/// repetition is answered the same.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
-pub fn give_up(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+pub fn plan_fault(view: &dyn View, proposal: &Proposal) -> Result<Outcome, StoreError> {
     let fault = |_: &mut Plan<'_>, _: &Command| Ok(Reply::Refused(Error::Fault));
-    let (reply, changes) = plan(&*edit, proposal, &fault)?;
+    Ok(plan_by(view, proposal, &fault)?)
+}
+
+/// Plans one proposal, and makes its changes.
+///
+/// # Errors
+/// As [`plan`].
+pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
+    let Outcome { reply, changes } = plan(&*edit, proposal)?;
     changes.commit(edit)?;
     Ok(reply)
 }
@@ -109,8 +123,8 @@ type PlanCommand = dyn Fn(&mut Plan<'_>, &Command) -> Result<Reply, Stop>;
 
 /// The reply to a proposal, and the changes that it makes: none if it was answered before, else those of the
 /// command and the memory of its reply.
-fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(Reply, Changes), ApplyError> {
-    let answered = |reply| Ok((reply, Changes::default()));
+fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<Outcome, ApplyError> {
+    let answered = |reply| Ok(Outcome { reply, changes: Changes::default() });
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
     let empty = Plan::new(view, proposal.stamp);
     let (reply, plan) = match &proposal.request {
@@ -149,7 +163,7 @@ fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(
             (reply, plan)
         }
     };
-    Ok((reply, plan.finish()?))
+    Ok(Outcome { reply, changes: plan.finish()? })
 }
 
 /// The reply to a new proposal, and its plan: `empty` if the command is refused.
@@ -346,7 +360,9 @@ mod tests {
             let broken = apply(edit, &proposal).expect_err("no layout has this id");
             assert!(matches!(broken, ApplyError::Broken(_)), "{broken:?}");
             assert_eq!(dump(edit), before);
-            assert_eq!(give_up(edit, &proposal)?, Reply::Refused(Error::Fault));
+            let Outcome { reply, changes } = plan_fault(&*edit, &proposal)?;
+            changes.commit(edit)?;
+            assert_eq!(reply, Reply::Refused(Error::Fault));
             assert_eq!(apply(edit, &proposal)?, Reply::Refused(Error::Fault));
             Ok(())
         };

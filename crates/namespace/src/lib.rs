@@ -32,7 +32,7 @@ mod states;
 mod tokens;
 mod types;
 
-pub use apply::{ApplyError, apply, begin_incarnation, format, give_up};
+pub use apply::{ApplyError, Outcome, apply, begin_incarnation, format, plan, plan_fault};
 pub use check::check;
 pub use cluster_map::{
     ClusterMap, LOST_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node,
@@ -42,6 +42,7 @@ pub use cluster_map::{
 pub use command::*;
 pub use generations::Generations;
 pub use layout::*;
+pub use plan::Changes;
 pub use record::{
     ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,
     StateCounts, Unsettled, is_sound,

@@ -68,9 +68,9 @@ pub(crate) struct Plan<'a> {
     changes: Changes,
 }
 
-/// The new value of each key that a command changes; none: the key is deleted.
+/// Changes of a command, in the order of their keys: the new value of each key; none: the key is deleted.
 #[derive(Clone, Default)]
-pub(crate) struct Changes(BTreeMap<Key, Option<Vec<u8>>>);
+pub struct Changes(BTreeMap<Key, Option<Vec<u8>>>);
 
 impl Changes {
     /// Makes the changes.
@@ -78,13 +78,22 @@ impl Changes {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub fn commit(self, edit: &mut dyn Edit) -> Result<(), StoreError> {
-        for (key, change) in self.0 {
+        for (key, change) in self {
             match change {
                 Some(value) => edit.put(&key, &value)?,
                 None => edit.delete(&key)?,
             }
         }
         Ok(())
+    }
+}
+
+impl IntoIterator for Changes {
+    type Item = (Vec<u8>, Option<Vec<u8>>);
+    type IntoIter = std::collections::btree_map::IntoIter<Vec<u8>, Option<Vec<u8>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 

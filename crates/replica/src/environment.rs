@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use host::{Clock, Entropy, Files, SystemClock, SystemEntropy, SystemFiles};
-use namespace::{ApplyError, Proposal, Reply, Time};
-use store::Edit;
+use namespace::{ApplyError, Outcome, Proposal, Time};
+use store::View;
 
 /// Default length of a segment of the log: small enough for a cheap first start, large enough that a new one
 /// is needed only every few hundred thousand commands.
@@ -36,8 +36,8 @@ impl Default for LogRetention {
 /// Delay of one disk operation; asked before each operation.
 pub type DiskDelay = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Function that applies a command: [`namespace::apply`], except in tests of broken invariants.
-pub type Apply = fn(&mut dyn Edit, &Proposal) -> Result<Reply, ApplyError>;
+/// Function that plans a command: [`namespace::plan`], except in tests of broken invariants.
+pub type Plan = fn(&dyn View, &Proposal) -> Result<Outcome, ApplyError>;
 
 /// Time of day.
 pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -45,8 +45,8 @@ pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;
 /// Environment that a replica runs in.
 #[derive(Clone)]
 pub struct Environment {
-    /// Function that applies commands.
-    pub apply: Apply,
+    /// Function that plans commands.
+    pub plan: Plan,
     /// Clock with which the leader stamps commands that other members forwarded.
     pub time: TimeOfDay,
     /// Files of the log and of snapshots.
@@ -70,8 +70,8 @@ impl Default for Environment {
             let wall = clock.wall();
             Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
         });
-        let (apply, log_retention): (Apply, _) = (namespace::apply, LogRetention::default());
-        Self { apply, time, files, entropy, segment_bytes: SEGMENT_BYTES, log_retention, disk_delay: None }
+        let (plan, log_retention): (Plan, _) = (namespace::plan, LogRetention::default());
+        Self { plan, time, files, entropy, segment_bytes: SEGMENT_BYTES, log_retention, disk_delay: None }
     }
 }
 

@@ -45,7 +45,7 @@ mod state;
 mod transport;
 mod types;
 
-pub use environment::{Apply, DiskDelay, Environment, LogRetention, TimeOfDay};
+pub use environment::{DiskDelay, Environment, LogRetention, Plan, TimeOfDay};
 pub use log::LogError;
 pub use log::record::read_and_write;
 pub use membership::VOTERS_MAX;

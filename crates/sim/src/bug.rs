@@ -1,7 +1,7 @@
 //! Seeded bugs: an oracle that finds none of them is worthless.
 
-use namespace::{ApplyError, ClientId, Command, Conflict, Proposal, Reply};
-use store::Edit;
+use namespace::{ApplyError, Changes, ClientId, Command, Conflict, Outcome, Proposal, Reply};
+use store::View;
 
 /// Bug to be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +38,13 @@ pub enum Bug {
 }
 
 /// State machine with [`Bug::LocksDenied`].
-pub(crate) fn apply_denying_locks(store: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
+pub(crate) fn plan_denying_locks(view: &dyn View, proposal: &Proposal) -> Result<Outcome, ApplyError> {
     match &proposal.command {
         Command::Lock { kind, range, .. } if range.start == 1 => {
             let (kind, range) = (*kind, *range);
-            Ok(Reply::Denied(Conflict { range, kind, client: ClientId(1), owner: vec![] }))
+            let reply = Reply::Denied(Conflict { range, kind, client: ClientId(1), owner: vec![] });
+            Ok(Outcome { reply, changes: Changes::default() })
         }
-        _ => namespace::apply(store, proposal),
+        _ => namespace::plan(view, proposal),
     }
 }

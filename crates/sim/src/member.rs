@@ -260,12 +260,12 @@ impl Member {
             let (shared, clock_offset_ms) = (Arc::clone(&self.shared), Arc::clone(&self.clock_offset_ms));
             Arc::new(move || time_of_day(&shared, clock_offset_ms.load(Ordering::Relaxed)))
         };
-        let apply = match self.shared.bug {
-            Some(crate::Bug::LocksDenied) => crate::bug::apply_denying_locks,
-            _ => namespace::apply,
+        let plan = match self.shared.bug {
+            Some(crate::Bug::LocksDenied) => crate::bug::plan_denying_locks,
+            _ => namespace::plan,
         };
         let disk_delay = Some(pace);
-        Environment { apply, time, files, entropy, segment_bytes, log_retention, disk_delay }
+        Environment { plan, time, files, entropy, segment_bytes, log_retention, disk_delay }
     }
 
     /// Observer that notes the commands that its replica applies.

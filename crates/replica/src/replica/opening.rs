@@ -163,7 +163,7 @@ impl Opening {
             progress: tell_progress,
             failed: Arc::clone(&failed),
             runner: runner.clone(),
-            apply: environment.apply,
+            plan: environment.plan,
             history: Arc::clone(&history),
             integrity: Arc::clone(&integrity),
         };

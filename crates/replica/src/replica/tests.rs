@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use host::{File, Files, Opened, SystemFiles};
 use namespace::{
-    ApplyError, Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
+    ApplyError, Command, Create, Exists, InodeId, NewAttributes, NewNode, Outcome, Proposal, Reply, Stamp,
 };
 use openraft::RaftLogReader;
 use openraft::raft::AppendEntriesRequest;
 use openraft::storage::RaftLogStorage;
-use store::{Edit, MemoryStore, Store};
+use store::{MemoryStore, Store, View};
 
 use super::{Opening, Replica, ReplicaConfig};
 use crate::consensus;
@@ -79,19 +79,19 @@ async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purg
     replica.stop_tasks().await;
 }
 
-/// State machine that breaks an invariant after a put.
-fn breaks_on_poison(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
-    let reply = namespace::apply(edit, proposal)?;
+/// State machine that breaks an invariant when it has planned.
+fn breaks_on_poison(view: &dyn View, proposal: &Proposal) -> Result<Outcome, ApplyError> {
+    let outcome = namespace::plan(view, proposal)?;
     match &proposal.command {
         Command::Create(create) if create.name == b"poison" => panic!("an invariant does not hold"),
-        _ => Ok(reply),
+        _ => Ok(outcome),
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_command_that_breaks_an_invariant_is_given_up_whole_and_all_goes_on_also_after_a_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let environment = || Environment { apply: breaks_on_poison, ..immediate() };
+    let environment = || Environment { plan: breaks_on_poison, ..immediate() };
     let mut seen = vec![];
     // The second time with an empty store: all commands are applied again.
     for _ in 0..2 {

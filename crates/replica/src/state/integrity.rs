@@ -185,6 +185,11 @@ impl Integrity {
         outcome
     }
 
+    /// The view, each record of which is checked before its value is used.
+    pub(crate) fn checked<'a>(&'a self, view: &'a dyn View) -> Checked<'a> {
+        Checked { view, integrity: self }
+    }
+
     /// Reports a record with a wrong checksum.
     fn report_damaged_record(&self, key: &[u8]) -> StoreError {
         let error = StoreError {
@@ -196,7 +201,23 @@ impl Integrity {
     }
 }
 
-/// View of the store that checks each record before its value is used.
+/// View that checks each record before its value is used.
+pub(crate) struct Checked<'a> {
+    view: &'a dyn View,
+    integrity: &'a Integrity,
+}
+
+impl View for Checked<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.integrity.get(self.view, key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        self.integrity.scan(self.view, from, to, visit)
+    }
+}
+
+/// Snapshot of the store that checks each record before its value is used.
 pub(crate) struct CheckedView {
     pub view: Box<dyn View + Send + Sync>,
     pub integrity: Arc<Integrity>,

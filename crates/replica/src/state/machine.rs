@@ -17,11 +17,11 @@ use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot as RaftSnapsh
 use openraft::{LogIdOptionExt, RaftSnapshotBuilder};
 use store::{Durability, Edit, Store, StoreError};
 
-use crate::environment::{Apply, BlockingRunner};
+use crate::environment::{BlockingRunner, Plan};
 use crate::log::Log;
 use crate::runtime::watch;
+use crate::state::commit::commit;
 use crate::state::digest::{Digest, DigestHistory};
-use crate::state::edits::Edits;
 use crate::state::integrity::Integrity;
 use crate::state::panic_guard;
 use crate::state::records::{
@@ -73,7 +73,7 @@ pub(crate) struct Machine {
     /// Reason that the store failed.
     failed: Arc<watch::Sender<Option<String>>>,
     runner: BlockingRunner,
-    apply: Apply,
+    plan: Plan,
     state_digest: StateDigest,
     history: Arc<DigestHistory>,
     integrity: Arc<Integrity>,
@@ -85,7 +85,7 @@ pub(crate) struct MachineContext {
     pub progress: watch::Sender<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub runner: BlockingRunner,
-    pub apply: Apply,
+    pub plan: Plan,
     pub history: Arc<DigestHistory>,
     pub integrity: Arc<Integrity>,
 }
@@ -96,7 +96,7 @@ type Done = (Option<Arc<Proposal>>, Reply);
 impl Machine {
     /// Opens the state machine on a store.
     pub(crate) fn new(store: Arc<dyn Store>, log: Log, context: MachineContext) -> Result<Self, StoreError> {
-        let MachineContext { observer, progress, failed, runner, apply, history, integrity } = context;
+        let MachineContext { observer, progress, failed, runner, plan, history, integrity } = context;
         let view = store.snapshot()?;
         let (applied, members) = applied(&*view)?;
         let state_digest = state_digest(&*view)?;
@@ -113,7 +113,7 @@ impl Machine {
             progress,
             failed,
             runner,
-            apply,
+            plan,
             state_digest,
             history,
             integrity,
@@ -163,7 +163,7 @@ impl Machine {
     }
 
     /// Applies one command, whole or not at all. A command that finds or breaks an invariant of the state
-    /// machine does so on every replica: its reply is a fault, and none of its edits stays.
+    /// machine does so on every replica: its reply is a fault, and it changes nothing.
     fn apply_one(
         &self,
         edit: &mut dyn Edit,
@@ -171,12 +171,9 @@ impl Machine {
         proposal: &Proposal,
         digest: &mut Digest,
     ) -> Result<Reply, StoreError> {
-        let mut edits = Edits::above(edit, &self.integrity);
-        let invariant = match panic_guard::guarded(|| (self.apply)(&mut edits, proposal)) {
-            Ok(Ok(reply)) => {
-                edits.keep(digest)?;
-                return Ok(reply);
-            }
+        let view = self.integrity.checked(&*edit);
+        let invariant = match panic_guard::guarded(|| (self.plan)(&view, proposal)) {
+            Ok(Ok(outcome)) => return commit(edit, outcome, &self.integrity, digest),
             Ok(Err(ApplyError::Failed(error))) => return Err(error),
             Ok(Err(ApplyError::Broken(invariant))) => invariant,
             Err(()) => "the panic's message before this line says which",
@@ -189,10 +186,9 @@ impl Machine {
             "a command broke an invariant of the state machine, and was dropped on all metaservers: report it \
              with this line and a panic's message before it"
         );
-        let mut edits = Edits::above(edit, &self.integrity);
-        let reply = namespace::give_up(&mut edits, proposal)?;
-        edits.keep(digest)?;
-        Ok(reply)
+        let view = self.integrity.checked(&*edit);
+        let outcome = namespace::plan_fault(&view, proposal)?;
+        commit(edit, outcome, &self.integrity, digest)
     }
 
     fn meta(&self) -> SnapshotMeta {

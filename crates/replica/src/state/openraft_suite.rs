@@ -27,15 +27,8 @@ impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
         let integrity = Arc::new(Integrity::new(files, dir.path().to_owned(), Arc::clone(&failed), None));
         let (observer, history, runner): (Arc<dyn Observer>, _, _) =
             (Arc::new(()), Arc::default(), BlockingRunner(None));
-        let context = MachineContext {
-            observer,
-            progress,
-            failed,
-            runner,
-            apply: namespace::apply,
-            history,
-            integrity,
-        };
+        let context =
+            MachineContext { observer, progress, failed, runner, plan: namespace::plan, history, integrity };
         let machine = Machine::new(store, log.clone(), context).expect("an empty store");
         Ok((dir, log, machine))
     }
