@@ -9,12 +9,12 @@ use nfs::{Answer, OperationLabels, PeerAuth, PrivateProgram, encoded};
 use wire::cluster::{self, Call, Procedure, Reply, Status, cluster_status, register, size};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::ObjectHandle;
-use wire::nfs4;
 use wire::rpc::Rejection;
 
 use crate::Metaserver;
 use crate::cluster::data_servers::HEARTBEAT;
 use crate::data::proxy::incarnation;
+use crate::errors::FileError;
 
 /// Of one data server: bounds what a REGISTER puts into the state machine.
 const TARGETS_MAX: usize = 1024;
@@ -145,8 +145,8 @@ impl Metaserver {
         let version = String::from_utf8_lossy(&args.version).into_owned();
         let registered = self.cluster.register(&server, version, &args.targets).await;
         let answers_again = registered.map_err(|status| match status {
-            nfs4::Status::NoSpc => Status::NoSpace,
-            nfs4::Status::Io => Status::Io,
+            FileError::NoSpace => Status::NoSpace,
+            FileError::Io => Status::Io,
             _ => Status::Delay,
         })?;
         if answers_again {

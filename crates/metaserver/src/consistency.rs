@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use nfs::Connection;
 use wire::nfs3;
-use wire::nfs4::{ArgOp, SessionId, Status};
+use wire::nfs4::{ArgOp, SessionId};
 
+use crate::errors::FileError;
 use crate::exports::Admission;
 
 /// What a lazy read shows is this old at most: what Linux' own caches may be at their shortest (`acregmin` is
@@ -58,7 +59,7 @@ impl Admission {
         &self,
         connection: &Connection,
         session: SessionId,
-    ) -> Result<bool, Status> {
+    ) -> Result<bool, FileError> {
         if self.may_read_lazily(connection, session) {
             return Ok(false);
         }
@@ -70,7 +71,7 @@ impl Admission {
         &self,
         connection: &Connection,
         procedure: nfs3::Procedure,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         if may_be_lazy3(procedure) && self.may_read_lazily(connection, NO_SESSION) {
             return Ok(());
         }

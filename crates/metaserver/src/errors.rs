@@ -1,37 +1,222 @@
-//! The one place where what went wrong becomes a protocol's error.
+//! Errors of file operations, and their words in each protocol.
 //!
-//! Inside the metaserver an error is an NFSv4 status: NFSv3's are a subset of it, number for number, with two
-//! exceptions that are below.
+//! ```text
+//! namespace::Error ─┐                 ┌─▶ NFSv4 status
+//! store, replica ───┼─▶ FileError ────┤
+//! data servers ─────┘                 └─▶ NFSv3 status
+//! ```
+//!
+//! What a file operation finds, below `ops` and `ops3`, is a [`FileError`]; the two protocols name it where
+//! they answer.
 
 use namespace::Error;
 use replica::ReplicaError;
 use store::StoreError;
-use wire::nfs3;
 use wire::nfs4::Status;
+use wire::{nfs3, nfs4};
 
-/// What a refused command answers.
-pub(crate) fn refused(error: Error) -> Status {
+/// Reason that an operation on files failed, in the words of no protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileError {
+    /// No entry has the name.
+    NoEntry,
+    /// The name is taken.
+    Exists,
+    /// The type of a new inode is none that can be made.
+    BadType,
+    /// The reply would not fit where the client wants it.
+    TooSmall,
+    /// The handle's inode is gone, or outside of its export.
+    Stale,
+    /// The handle is not one of this cluster.
+    BadHandle,
+    /// Not a directory.
+    NotDirectory,
+    /// A directory.
+    IsDirectory,
+    /// Neither file nor directory, or a file where that is wrong.
+    WrongType,
+    /// A symbolic link.
+    IsSymlink,
+    /// The directory has entries.
+    NotEmpty,
+    /// An argument cannot be.
+    Invalid,
+    /// The name is `.` or `..`.
+    BadName,
+    /// The name has a byte that names must not have.
+    BadCharacter,
+    /// The name or target is too long.
+    NameTooLong,
+    /// The inode has as many names as it may.
+    TooManyLinks,
+    /// The file would be too large.
+    TooLarge,
+    /// The guard of NFSv3's SETATTR does not agree.
+    NotSync,
+    /// The operation is to be tried again.
+    Delay,
+    /// The mode bits or the export do not permit it.
+    Access,
+    /// Only the owner or root may.
+    Permission,
+    /// The export is read-only.
+    ReadOnly,
+    /// The two handles are of different exports.
+    OtherExport,
+    /// The disk, or the store, failed.
+    Io,
+    /// There is no room.
+    NoSpace,
+    /// A share reservation denies the access to the data.
+    Locked,
+    /// The owner's or group's name is not known.
+    BadOwner,
+    /// The operation is not supported for this file.
+    NotSupported,
+    /// The file has no such extended attribute.
+    NoXattr,
+    /// The extended attribute is too big.
+    XattrTooBig,
+    /// No layout can be granted.
+    LayoutUnavailable,
+    /// A fault of this program.
+    Fault,
+    /// The state machine refused by a reason that only NFSv4 has: clients, sessions, stateids.
+    State(Error),
+}
+
+impl From<Error> for FileError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoEntry | Error::NotConfirmed | Error::NoDevice => Self::NoEntry,
+            Error::Exists => Self::Exists,
+            Error::Stale => Self::Stale,
+            Error::NotDirectory => Self::NotDirectory,
+            Error::IsDirectory => Self::IsDirectory,
+            Error::WrongType => Self::WrongType,
+            Error::IsSymlink => Self::IsSymlink,
+            Error::NotEmpty => Self::NotEmpty,
+            Error::Invalid => Self::Invalid,
+            Error::TooManyLinks => Self::TooManyLinks,
+            Error::TooLarge => Self::TooLarge,
+            Error::NotSync => Self::NotSync,
+            Error::Permission => Self::Permission,
+            Error::LayoutUnavailable => Self::LayoutUnavailable,
+            Error::NoXattr => Self::NoXattr,
+            Error::XattrTooBig => Self::XattrTooBig,
+            // What OPEN and LAYOUTGET may answer; LOCK has a status of its own.
+            Error::TooManyStates | Error::NoXattrRoom | Error::TooManyClients => Self::NoSpace,
+            // The replica reports it as an error of its own.
+            Error::Delay | Error::ServerGone => Self::Delay,
+            // The command was dropped whole, and is in the log as an error.
+            Error::Fault => Self::Fault,
+            Error::StaleClient
+            | Error::ClientInUse
+            | Error::ClientBusy
+            | Error::NotSame
+            | Error::Misordered
+            | Error::BadSession
+            | Error::CompleteAlready
+            | Error::BadStateid
+            | Error::OldStateid
+            | Error::ShareDenied
+            | Error::OpenMode
+            | Error::BadRange
+            | Error::LocksHeld
+            | Error::DelegationRevoked
+            | Error::LockRange => Self::State(error),
+        }
+    }
+}
+
+/// Error of a failed store; the replica has noticed, too, and stops the server.
+impl From<StoreError> for FileError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "metadata store");
+        Self::Io
+    }
+}
+
+/// [`FileError`] of a failed store, where the caller's error is of a protocol.
+pub(crate) fn store_failed(error: StoreError) -> FileError {
+    error.into()
+}
+
+/// Error of a failed proposal.
+impl From<ReplicaError> for FileError {
+    fn from(error: ReplicaError) -> Self {
+        match error {
+            ReplicaError::NoSpace => Self::NoSpace,
+            ReplicaError::Unknown => Self::Delay,
+            ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } => {
+                tracing::error!(%reason, "proposal");
+                Self::Io
+            }
+        }
+    }
+}
+
+/// NFSv4's status (RFC 8881, section 15.1).
+impl From<FileError> for Status {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::NoEntry => Status::NoEnt,
+            FileError::Exists => Status::Exist,
+            FileError::BadType => Status::BadType,
+            FileError::TooSmall => Status::TooSmall,
+            FileError::Stale => Status::Stale,
+            FileError::BadHandle => Status::BadHandle,
+            FileError::NotDirectory => Status::NotDir,
+            FileError::IsDirectory => Status::IsDir,
+            FileError::WrongType => Status::WrongType,
+            FileError::IsSymlink => Status::Symlink,
+            FileError::NotEmpty => Status::NotEmpty,
+            FileError::Invalid => Status::Inval,
+            FileError::BadName => Status::BadName,
+            FileError::BadCharacter => Status::BadChar,
+            FileError::NameTooLong => Status::NameTooLong,
+            FileError::TooManyLinks => Status::MLink,
+            FileError::TooLarge => Status::FBig,
+            // Only NFSv3 has guards.
+            FileError::NotSync | FileError::Fault => Status::ServerFault,
+            FileError::Delay => Status::Delay,
+            FileError::Access => Status::Access,
+            FileError::Permission => Status::Perm,
+            FileError::ReadOnly => Status::RoFs,
+            FileError::OtherExport => Status::XDev,
+            FileError::Io => Status::Io,
+            FileError::NoSpace => Status::NoSpc,
+            FileError::Locked => Status::Locked,
+            FileError::BadOwner => Status::BadOwner,
+            FileError::NotSupported => Status::NotSupp,
+            FileError::NoXattr => Status::NoXattr,
+            FileError::XattrTooBig => Status::Xattr2Big,
+            FileError::LayoutUnavailable => Status::LayoutUnavailable,
+            FileError::State(error) => status_of_state(error),
+        }
+    }
+}
+
+/// Errors of operations that have more to say than a status.
+macro_rules! from_file_error {
+    ($($error:ty),*) => {
+        $(impl From<FileError> for $error {
+            fn from(error: FileError) -> Self {
+                Status::from(error).into()
+            }
+        })*
+    };
+}
+
+from_file_error!(nfs4::layoutget::Error, nfs4::getdeviceinfo::Error, nfs4::lock::Error);
+
+fn status_of_state(error: Error) -> Status {
     match error {
-        Error::NoEntry => Status::NoEnt,
-        Error::Exists => Status::Exist,
-        Error::Stale => Status::Stale,
-        Error::NotDirectory => Status::NotDir,
-        Error::IsDirectory => Status::IsDir,
-        Error::WrongType => Status::WrongType,
-        Error::IsSymlink => Status::Symlink,
-        Error::NotEmpty => Status::NotEmpty,
-        Error::Invalid => Status::Inval,
-        Error::TooManyLinks => Status::MLink,
-        Error::TooLarge => Status::FBig,
-        // NFS3ERR_NOT_SYNC has no number in NFSv4, whose clients cannot cause it.
-        Error::NotSync => Status::Same,
-        Error::Delay => Status::Delay,
         Error::StaleClient => Status::StaleClientid,
         Error::ClientInUse => Status::ClidInUse,
         Error::ClientBusy => Status::ClientidBusy,
-        Error::NotConfirmed => Status::NoEnt,
         Error::NotSame => Status::NotSame,
-        Error::Permission => Status::Perm,
         Error::Misordered => Status::SeqMisordered,
         Error::BadSession => Status::BadSession,
         Error::CompleteAlready => Status::CompleteAlready,
@@ -41,49 +226,48 @@ pub(crate) fn refused(error: Error) -> Status {
         Error::OpenMode => Status::OpenMode,
         Error::BadRange => Status::BadRange,
         Error::LocksHeld => Status::LocksHeld,
-        Error::LayoutUnavailable => Status::LayoutUnavailable,
-        Error::NoDevice => Status::NoEnt,
-        // What OPEN and LAYOUTGET may answer; LOCK has a word of its own.
-        Error::TooManyStates => Status::NoSpc,
         Error::DelegationRevoked => Status::DelegRevoked,
-        Error::NoXattr => Status::NoXattr,
-        Error::XattrTooBig => Status::Xattr2Big,
-        Error::NoXattrRoom => Status::NoSpc,
-        Error::TooManyClients => Status::NoSpc,
         Error::LockRange => Status::LockRange,
-        // The replica says it as an error of its own.
-        Error::ServerGone => Status::Delay,
-        // It was given up whole, and is in the log as an error.
-        Error::Fault => Status::ServerFault,
+        other => FileError::from(other).into(),
     }
 }
 
-/// What a failed store answers; the replica has noticed, too, and stops the server.
-pub(crate) fn store_failed(error: StoreError) -> Status {
-    tracing::error!(%error, "metadata store");
-    Status::Io
-}
-
-/// What a failed proposal answers.
-pub(crate) fn replica_failed(error: ReplicaError) -> Status {
-    match error {
-        ReplicaError::NoSpace => Status::NoSpc,
-        ReplicaError::Unknown => Status::Delay,
-        ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } => {
-            tracing::error!(%reason, "proposal");
-            Status::Io
+/// NFSv3's status (RFC 1813, section 2.6).
+impl From<FileError> for nfs3::Status {
+    fn from(error: FileError) -> Self {
+        use nfs3::Status;
+        match error {
+            FileError::NoEntry => Status::NoEnt,
+            FileError::Exists => Status::Exist,
+            FileError::BadType => Status::BadType,
+            FileError::TooSmall => Status::TooSmall,
+            FileError::Stale => Status::Stale,
+            FileError::BadHandle => Status::BadHandle,
+            FileError::NotDirectory => Status::NotDir,
+            FileError::IsDirectory => Status::IsDir,
+            FileError::NotEmpty => Status::NotEmpty,
+            FileError::Invalid | FileError::WrongType | FileError::IsSymlink | FileError::BadName => {
+                Status::Inval
+            }
+            FileError::NameTooLong => Status::NameTooLong,
+            FileError::TooManyLinks => Status::MLink,
+            FileError::TooLarge => Status::FBig,
+            FileError::NotSync => Status::NotSync,
+            FileError::Delay => Status::Jukebox,
+            FileError::Access | FileError::Locked | FileError::State(Error::ShareDenied) => Status::Acces,
+            FileError::Permission => Status::Perm,
+            FileError::ReadOnly => Status::Rofs,
+            FileError::OtherExport => Status::Xdev,
+            FileError::Io => Status::Io,
+            FileError::NoSpace => Status::NoSpc,
+            FileError::NotSupported => Status::NotSupp,
+            FileError::BadCharacter
+            | FileError::BadOwner
+            | FileError::NoXattr
+            | FileError::XattrTooBig
+            | FileError::LayoutUnavailable
+            | FileError::Fault
+            | FileError::State(_) => Status::ServerFault,
         }
-    }
-}
-
-/// NFSv3's number for the same trouble.
-pub(crate) fn nfs3(status: Status) -> nfs3::Status {
-    match status {
-        Status::Same => nfs3::Status::NotSync,
-        Status::Delay => nfs3::Status::Jukebox,
-        // What only NFSv4 can say, said in NFSv3's words.
-        Status::WrongType | Status::Symlink | Status::BadName => nfs3::Status::Inval,
-        Status::ShareDenied | Status::Locked => nfs3::Status::Acces,
-        other => nfs3::Status::from_u32(other as u32).unwrap_or(nfs3::Status::ServerFault),
     }
 }

@@ -13,11 +13,10 @@ use namespace::{
 use parking_lot::Mutex;
 use replica::{AnswerFuture, Observer};
 use tokio::sync::{Notify, mpsc, oneshot};
-use wire::nfs4::Status;
 use wire::peer::Call;
 
 use crate::Metaserver;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// Calls of other metaservers that wait to be answered; the next caller waits with them.
 const CALLS_MAX: usize = 1024;
@@ -239,17 +238,17 @@ impl Metaserver {
     }
 
     /// Reads all that is kept in memory from the state machine, as when this server starts.
-    fn read_again(&self) -> Result<(), Status> {
+    fn read_again(&self) -> Result<(), FileError> {
         let view = self.machine.view()?;
-        for server in read::data_servers(&*view).map_err(store_failed)? {
+        for server in read::data_servers(&*view)? {
             self.cluster.data_servers.learn(&server);
         }
-        for device in read::devices(&*view).map_err(store_failed)? {
+        for device in read::devices(&*view)? {
             self.data.placement.learn(device.targets, device.id);
         }
-        self.state.delegations.set_revoked(read::revoked(&*view).map_err(store_failed)?);
+        self.state.delegations.set_revoked(read::revoked(&*view)?);
         for client in self.state.leases.clients() {
-            match read::client(&*view, client).map_err(store_failed)? {
+            match read::client(&*view, client)? {
                 Some(record) => self.state.leases.set_lapsed(client, record.lapsed.is_some()),
                 None => self.state.forget_client(client),
             }
@@ -262,7 +261,7 @@ impl Metaserver {
 
     /// A client without state is gone when its lease runs out; a client with state keeps it, as a courtesy.
     fn follow_lapse(&self, client: ClientId) {
-        let kept = self.machine.view().and_then(|view| read::client(&*view, client).map_err(store_failed));
+        let kept = self.machine.view().and_then(|view| Ok(read::client(&*view, client)?));
         match kept {
             Ok(None) => self.state.forget_client(client),
             Ok(Some(_)) | Err(_) => self.state.leases.set_lapsed(client, true),

@@ -44,6 +44,7 @@ pub use consistency::Consistency;
 pub use data::Data;
 pub use data::orphans::CleanReport;
 pub use data::reports::Reports;
+pub use errors::FileError;
 pub use exports::{Access, Admission, Export, Exports, NOBODY, Refusals, Rules, Squash};
 pub use follow::{Follower, Upcalls, upcalls};
 pub use metaserver::{Metaserver, MetaserverConfig};

@@ -8,10 +8,9 @@ use namespace::{Command, Inode, InodeId, Proposal, Reply, RequestId, Stamp, Time
 use replica::Replica;
 use store::View;
 use wire::handle::{ClientHandle, FileHandle, HandleKey};
-use wire::nfs4::Status;
 
 use crate::consistency::LastBarrier;
-use crate::errors::{refused, replica_failed, store_failed};
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 
 /// Longest wait for a leader; an election takes a second.
@@ -33,18 +32,18 @@ impl StateMachine {
     ///
     /// # Errors
     /// `Delay` after 20 s without a leader.
-    pub(crate) async fn read_barrier(&self) -> Result<(), Status> {
+    pub(crate) async fn read_barrier(&self) -> Result<(), FileError> {
         let began = self.clock.monotonic();
         let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
-        seen.map_err(|_| Status::Delay)?.map_err(replica_failed)?;
+        seen.map_err(|_| FileError::Delay)??;
         self.last_barrier.note(began);
         Ok(())
     }
 
     /// A view that has everything that this metaserver has acknowledged, and all that was there when
     /// [`StateMachine::read_barrier`] was called.
-    pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, Status> {
-        self.replica.view().map_err(store_failed)
+    pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, FileError> {
+        Ok(self.replica.view()?)
     }
 
     /// The time, as state machine and protocol keep it.
@@ -61,42 +60,42 @@ impl StateMachine {
         &self,
         request: Option<RequestId>,
         command: Command,
-    ) -> Result<Reply, Status> {
+    ) -> Result<Reply, FileError> {
         let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
         match self.replica.propose(Proposal::new(stamp, request, command)).await {
-            Ok(Reply::Refused(error)) => Err(refused(error)),
+            Ok(Reply::Refused(error)) => Err(error.into()),
             Ok(reply) => Ok(reply),
-            Err(error) => Err(replica_failed(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// What a handle names, looked up.
-    pub(crate) fn inode_of(&self, view: &dyn View, handle: &[u8]) -> Result<Inode, Status> {
+    pub(crate) fn inode_of(&self, view: &dyn View, handle: &[u8]) -> Result<Inode, FileError> {
         self.inode_and_via(view, handle).map(|(inode, _)| inode)
     }
 
     /// What a handle names, looked up, and what its client came to it through.
-    pub(crate) fn inode_and_via(&self, view: &dyn View, handle: &[u8]) -> Result<(Inode, Via), Status> {
-        let ClientHandle { file, via } = ClientHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+    pub(crate) fn inode_and_via(&self, view: &dyn View, handle: &[u8]) -> Result<(Inode, Via), FileError> {
+        let ClientHandle { file, via } = ClientHandle::open(handle, &self.key).ok_or(FileError::BadHandle)?;
         if file.volume != self.volume {
-            return Err(Status::Stale);
+            return Err(FileError::Stale);
         }
         let inode = self.inode(view, InodeId(file.inode))?;
-        if inode.generation == file.generation { Ok((inode, via.into())) } else { Err(Status::Stale) }
+        if inode.generation == file.generation { Ok((inode, via.into())) } else { Err(FileError::Stale) }
     }
 
     /// The export that a handle names.
-    pub(crate) fn export_of(&self, handle: &[u8]) -> Result<InodeId, Status> {
-        let handle = ClientHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+    pub(crate) fn export_of(&self, handle: &[u8]) -> Result<InodeId, FileError> {
+        let handle = ClientHandle::open(handle, &self.key).ok_or(FileError::BadHandle)?;
         match handle.via.into() {
             Via::Export(export) => Ok(export),
-            Via::Pseudo => Err(Status::Stale),
+            Via::Pseudo => Err(FileError::Stale),
         }
     }
 
     /// An inode that was there a moment ago.
-    pub(crate) fn inode(&self, view: &dyn View, id: InodeId) -> Result<Inode, Status> {
-        read::inode(view, id).map_err(store_failed)?.ok_or(Status::Stale)
+    pub(crate) fn inode(&self, view: &dyn View, id: InodeId) -> Result<Inode, FileError> {
+        read::inode(view, id)?.ok_or(FileError::Stale)
     }
 
     /// The sealed handle of an inode, for a client that came to it through `via`.

@@ -1,6 +1,6 @@
 //! What may name an entry of a directory.
 
-use wire::nfs4::Status;
+use crate::errors::FileError;
 
 /// Bytes of a name: what Linux, and with it every client that matters, can express.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -9,13 +9,13 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// (RFC 8881, section 14.4, permits it).
 ///
 /// # Errors
-/// `Inval` for an empty name, `NameTooLong`, `BadChar` for a slash or NUL, `BadName` for `.` and `..`.
-pub(crate) fn checked(name: &[u8]) -> Result<Vec<u8>, Status> {
+/// `Invalid` for an empty name, `NameTooLong`, `BadCharacter` for a slash or NUL, `BadName` for `.` and `..`.
+pub(crate) fn checked(name: &[u8]) -> Result<Vec<u8>, FileError> {
     match name {
-        [] => Err(Status::Inval),
-        name if name.len() > NAME_BYTES_MAX => Err(Status::NameTooLong),
-        name if name.iter().any(|b| matches!(b, b'/' | 0)) => Err(Status::BadChar),
-        b"." | b".." => Err(Status::BadName),
+        [] => Err(FileError::Invalid),
+        name if name.len() > NAME_BYTES_MAX => Err(FileError::NameTooLong),
+        name if name.iter().any(|b| matches!(b, b'/' | 0)) => Err(FileError::BadCharacter),
+        b"." | b".." => Err(FileError::BadName),
         name => Ok(name.to_vec()),
     }
 }
@@ -26,12 +26,12 @@ const TARGET_BYTES_MAX: usize = 4095;
 /// The target, if a symbolic link can have it.
 ///
 /// # Errors
-/// `Inval` for an empty one or one with NUL, which no client could follow; `NameTooLong`.
-pub(crate) fn checked_target(target: &[u8]) -> Result<Vec<u8>, Status> {
+/// `Invalid` for an empty one or one with NUL, which no client could follow; `NameTooLong`.
+pub(crate) fn checked_target(target: &[u8]) -> Result<Vec<u8>, FileError> {
     match target {
-        [] => Err(Status::Inval),
-        target if target.contains(&0) => Err(Status::Inval),
-        target if target.len() > TARGET_BYTES_MAX => Err(Status::NameTooLong),
+        [] => Err(FileError::Invalid),
+        target if target.contains(&0) => Err(FileError::Invalid),
+        target if target.len() > TARGET_BYTES_MAX => Err(FileError::NameTooLong),
         target => Ok(target.to_vec()),
     }
 }
@@ -43,14 +43,14 @@ mod tests {
     #[test]
     fn a_name_is_checked() {
         let long = [b'a'; NAME_BYTES_MAX + 1];
-        let table: &[(&[u8], Result<(), Status>)] = &[
-            (b"", Err(Status::Inval)),
-            (&long, Err(Status::NameTooLong)),
+        let table: &[(&[u8], Result<(), FileError>)] = &[
+            (b"", Err(FileError::Invalid)),
+            (&long, Err(FileError::NameTooLong)),
             (&long[1..], Ok(())),
-            (b"a/b", Err(Status::BadChar)),
-            (b"a\0", Err(Status::BadChar)),
-            (b".", Err(Status::BadName)),
-            (b"..", Err(Status::BadName)),
+            (b"a/b", Err(FileError::BadCharacter)),
+            (b"a\0", Err(FileError::BadCharacter)),
+            (b".", Err(FileError::BadName)),
+            (b"..", Err(FileError::BadName)),
             (b"...", Ok(())),
             (b".a", Ok(())),
             (b"caf\xe9", Ok(())),

@@ -8,11 +8,10 @@ use std::time::Duration;
 use namespace::{Command, InodeId, Reply, RequestId, read};
 use nfs::{Answer, CallId, Connection, Keep, OperationLabels, Program};
 use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
-use wire::nfs4::Status as WireStatus;
 use wire::rpc::{AuthStat, CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
-use crate::errors::{refused, store_failed};
+use crate::errors::FileError;
 use crate::user::User;
 use crate::{Metaserver, ops3};
 
@@ -64,9 +63,9 @@ impl Program for Nfs3Program {
             let user = |export| server.admission.user(&call.connection, &call.header.credential, export);
             let user = match export.and_then(user) {
                 Ok(user) => user,
-                Err(status @ WireStatus::Access) => return Err(too_weak(status)),
+                Err(status @ FileError::Access) => return Err(too_weak(status)),
                 Err(status) => {
-                    if status == WireStatus::Stale {
+                    if status == FileError::Stale {
                         refused(status); // a handle of no export of this client's
                     }
                     return Ok(ops3::refused::refused(procedure, status));
@@ -77,7 +76,7 @@ impl Program for Nfs3Program {
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             // Linux takes a refusal for an error of the disk: it is kept until somebody leads.
             while let Err(status) = server.admission.barrier_before_call3(&call.connection, procedure).await {
-                if status != WireStatus::Delay || !call.connection.is_open() {
+                if status != FileError::Delay || !call.connection.is_open() {
                     return Err(Rejection::SystemError);
                 }
             }
@@ -176,9 +175,8 @@ fn known_by(id: Option<CallId>) -> namespace::CallId {
 
 impl Metaserver {
     /// Whether the first change of a call was made already.
-    pub(crate) fn has_changed3(&self, call: &namespace::CallId) -> Result<bool, WireStatus> {
-        let first =
-            read::recorded(&*self.machine.view()?, &RequestId::Call(*call, 0)).map_err(store_failed)?;
+    pub(crate) fn has_changed3(&self, call: &namespace::CallId) -> Result<bool, FileError> {
+        let first = read::recorded(&*self.machine.view()?, &RequestId::Call(*call, 0))?;
         Ok(first.is_some())
     }
 
@@ -189,15 +187,15 @@ impl Metaserver {
         &self,
         call: &namespace::CallId,
         index: u32,
-        checked: Result<Command, WireStatus>,
-    ) -> Result<Reply, WireStatus> {
+        checked: Result<Command, FileError>,
+    ) -> Result<Reply, FileError> {
         let request = RequestId::Call(*call, index);
         let status = match checked {
             Ok(command) => return self.state.propose(Some(request), command).await,
             Err(status) => status,
         };
-        match read::recorded(&*self.machine.view()?, &request).map_err(store_failed)? {
-            Some(Reply::Refused(error)) => Err(refused(error)),
+        match read::recorded(&*self.machine.view()?, &request)? {
+            Some(Reply::Refused(error)) => Err(error.into()),
             Some(reply) => Ok(reply),
             None => Err(status),
         }

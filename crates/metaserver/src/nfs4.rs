@@ -11,7 +11,7 @@ use store::View;
 use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
 
 use crate::consistency::may_be_lazy;
-use crate::errors::{refused, store_failed};
+use crate::errors::{FileError, store_failed};
 use crate::exports::admission::{Via, is_for_everybody};
 use crate::user::User;
 use crate::{Metaserver, ops};
@@ -176,7 +176,7 @@ impl Metaserver {
         }
         match current.via {
             Via::Export(_) => Ok(inode),
-            Via::Pseudo => self.pseudo_tree(view, &context.connection)?.directory(self, &inode),
+            Via::Pseudo => Ok(self.pseudo_tree(view, &context.connection)?.directory(self, &inode)?),
         }
     }
 
@@ -204,7 +204,9 @@ impl Metaserver {
     /// The caller.
     pub(crate) fn caller(&self, context: &Context) -> Result<User, Status> {
         match context.state.current()?.via {
-            Via::Export(export) => self.admission.user(&context.connection, &context.credential, export),
+            Via::Export(export) => {
+                Ok(self.admission.user(&context.connection, &context.credential, export)?)
+            }
             Via::Pseudo => Ok(User::of_pseudo()),
         }
     }
@@ -219,7 +221,9 @@ impl Metaserver {
         }
         let view = self.machine.view()?;
         match read::inode(&*view, inode).map_err(store_failed)? {
-            Some(dir) if dir.directory().is_some() => self.admission.check_inside(&*view, export, &dir),
+            Some(dir) if dir.directory().is_some() => {
+                Ok(self.admission.check_inside(&*view, export, &dir)?)
+            }
             _ => Ok(()),
         }
     }
@@ -249,13 +253,13 @@ impl Metaserver {
                 && let Some(reply) = read::recorded(&*view, request).map_err(store_failed)?
             {
                 return match reply {
-                    Reply::Refused(error) => Err(refused(error)),
+                    Reply::Refused(error) => Err(FileError::from(error).into()),
                     reply => Ok(reply),
                 };
             }
             prepare(&*view)?
         };
-        self.state.propose(request, command).await
+        Ok(self.state.propose(request, command).await?)
     }
 
     /// Whether this step was answered `Delay` by the state machine, which knows that from then on: the next
@@ -287,7 +291,9 @@ impl Metaserver {
                 self.state.check_share(view, inode.id, wanted)?;
             }
             let user = self.caller(context)?;
-            return if wanted == Share::READ { user.check_read(inode) } else { user.check_write(inode) };
+            let checked =
+                if wanted == Share::READ { user.check_read(inode) } else { user.check_write(inode) };
+            return Ok(checked?);
         }
         let given = stateid(&given)?;
         let state = read::state(view, given.id).map_err(store_failed)?.ok_or(Status::BadStateid)?;
@@ -388,11 +394,11 @@ impl Nfs4 for Metaserver {
         let cx = context;
         if let Err(status) = self.admission.admit(cx, &op) {
             self.admission.note_refused(&cx.connection, status, op.name().as_bytes());
-            return op.refused(status);
+            return op.refused(status.into());
         }
         if cx.session.is_some() && !cx.state.has_read_barrier && !may_be_lazy(&op) {
             if let Err(status) = self.machine.read_barrier().await {
-                return op.refused(status);
+                return op.refused(status.into());
             }
             cx.state.has_read_barrier = true;
         }
@@ -401,7 +407,7 @@ impl Nfs4 for Metaserver {
             ControlFlow::Break(answer) => return answer,
         };
         if let Err(status) = self.check_current_inside(cx, &op) {
-            return op.refused(status);
+            return op.refused(status.into());
         }
         match op {
             ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),

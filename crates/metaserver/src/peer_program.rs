@@ -15,6 +15,7 @@ use wire::peer::{Call, Reply};
 use crate::Metaserver;
 use crate::cluster::peers::{addresses, text};
 use crate::cluster::service_addresses::clients;
+use crate::errors::FileError;
 
 impl Metaserver {
     /// Carries out a call of another metaserver.
@@ -46,9 +47,9 @@ impl Metaserver {
             Call::Migrate(args) => {
                 let status = match self.machine.replica.leads() {
                     true => self.data.migrate_to_objects(InodeId(args.inode)).await.err(),
-                    false => Some(Status::Delay),
+                    false => Some(FileError::Delay),
                 };
-                Reply::Migrate(migrate::Res { status: status.unwrap_or(Status::Ok) })
+                Reply::Migrate(migrate::Res { status: status.map_or(Status::Ok, Status::from) })
             }
             Call::Truncate(args) => {
                 Reply::Truncate(truncate::Res { outcome: self.data.truncate(args.operation).await })

@@ -1,9 +1,9 @@
 //! Who calls, and what that user may do: POSIX permission checks on mode bits.
 
 use namespace::{Inode, InodeId, Kind};
-use wire::nfs4::Status;
 use wire::rpc::Credential;
 
+use crate::errors::FileError;
 use crate::exports::{Access, Rules, Squash};
 
 /// A caller's identity after squashing.
@@ -94,43 +94,43 @@ impl User {
     }
 
     /// Whether anything may be changed.
-    pub(crate) fn check_changes(&self) -> Result<(), Status> {
-        if self.read_only { Err(Status::RoFs) } else { Ok(()) }
+    pub(crate) fn check_changes(&self) -> Result<(), FileError> {
+        if self.read_only { Err(FileError::ReadOnly) } else { Ok(()) }
     }
 
     /// [`User::may`] as a result. A file system that is read-only is so before anybody's rights are looked
     /// at.
-    pub(crate) fn check(&self, inode: &Inode, wanted: Permission) -> Result<(), Status> {
+    pub(crate) fn check(&self, inode: &Inode, wanted: Permission) -> Result<(), FileError> {
         if wanted.writes() {
             self.check_changes()?;
         }
-        if self.may(inode, wanted) { Ok(()) } else { Err(Status::Access) }
+        if self.may(inode, wanted) { Ok(()) } else { Err(FileError::Access) }
     }
 
     /// Reading through NFS: whoever may execute a file may also read it, since a client reads it to execute
     /// it; and the owner may always, since a file opened and then made unreadable must stay readable to its
     /// opener.
-    pub(crate) fn check_read(&self, inode: &Inode) -> Result<(), Status> {
+    pub(crate) fn check_read(&self, inode: &Inode) -> Result<(), FileError> {
         let readable = self.may(inode, Permission::READ) || self.may(inode, Permission::EXECUTE);
-        if readable || self.owns(inode) { Ok(()) } else { Err(Status::Access) }
+        if readable || self.owns(inode) { Ok(()) } else { Err(FileError::Access) }
     }
 
     /// Writing through NFS; the owner may always, as in [`User::check_read`].
-    pub(crate) fn check_write(&self, inode: &Inode) -> Result<(), Status> {
+    pub(crate) fn check_write(&self, inode: &Inode) -> Result<(), FileError> {
         self.check_changes()?;
-        if self.may(inode, Permission::WRITE) || self.owns(inode) { Ok(()) } else { Err(Status::Access) }
+        if self.may(inode, Permission::WRITE) || self.owns(inode) { Ok(()) } else { Err(FileError::Access) }
     }
 
     /// COMMIT: what was written while that was permitted is brought to disk where it no longer is.
-    pub(crate) fn check_commit(&self, inode: &Inode) -> Result<(), Status> {
+    pub(crate) fn check_commit(&self, inode: &Inode) -> Result<(), FileError> {
         if self.read_only { Ok(()) } else { self.check_write(inode) }
     }
 
     /// Removing or renaming a name of `victim` in `dir`: write permission, and with the sticky bit ownership.
-    pub(crate) fn check_delete(&self, dir: &Inode, victim: &Inode) -> Result<(), Status> {
+    pub(crate) fn check_delete(&self, dir: &Inode, victim: &Inode) -> Result<(), FileError> {
         self.check(dir, Permission::WRITE_AND_SEARCH)?;
         if dir.mode & 0o1000 != 0 && !self.owns(dir) && !self.owns(victim) {
-            return Err(Status::Perm);
+            return Err(FileError::Permission);
         }
         Ok(())
     }
@@ -187,8 +187,8 @@ mod tests {
         let table = [
             (user(8, 1, &[]), &other_dir, Ok(())),
             (user(7, 1, &[]), &own_dir, Ok(())),
-            (user(7, 1, &[]), &other_dir, Err(Status::Perm)),
-            (user(5, 80, &[90]), &other_dir, Err(Status::Perm)),
+            (user(7, 1, &[]), &other_dir, Err(FileError::Permission)),
+            (user(5, 80, &[90]), &other_dir, Err(FileError::Permission)),
             (user(0, 0, &[]), &other_dir, Ok(())),
         ];
         for (who, dir, expected) in table {
@@ -199,7 +199,7 @@ mod tests {
         let closed = inode(0o1755, 9, 90);
         assert_eq!(
             user(8, 80, &[]).check_delete(&closed, &victim),
-            Err(Status::Access),
+            Err(FileError::Access),
             "before the sticky bit"
         );
     }
@@ -255,11 +255,15 @@ mod tests {
         let open = inode(0o777, 0, 0);
         assert!(root.may(&open, Permission::READ) && !root.may(&open, Permission::WRITE));
         assert_eq!(root.check(&open, Permission::EXECUTE), Ok(()));
-        assert_eq!(root.check(&open, Permission::WRITE_AND_SEARCH), Err(Status::RoFs));
-        assert_eq!(root.check_write(&open), Err(Status::RoFs));
-        assert_eq!(root.check_delete(&open, &open), Err(Status::RoFs));
+        assert_eq!(root.check(&open, Permission::WRITE_AND_SEARCH), Err(FileError::ReadOnly));
+        assert_eq!(root.check_write(&open), Err(FileError::ReadOnly));
+        assert_eq!(root.check_delete(&open, &open), Err(FileError::ReadOnly));
         assert_eq!((root.check_read(&open), root.check_commit(&open)), (Ok(()), Ok(())));
         let other = User { read_only: true, ..user(8, 80, &[]) };
-        assert_eq!(other.check(&inode(0o700, 7, 70), Permission::WRITE), Err(Status::RoFs), "not Access");
+        assert_eq!(
+            other.check(&inode(0o700, 7, 70), Permission::WRITE),
+            Err(FileError::ReadOnly),
+            "not Access"
+        );
     }
 }

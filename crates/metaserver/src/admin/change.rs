@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use host::Network;
 use namespace::{InodeId, MapChange, SERVICE_ADDRESSES_MAX};
-use wire::nfs4::Status;
 
 use crate::admin::stripe::{AdminError, server_failed, walk, written_out};
 use crate::cluster::Cluster;
+use crate::errors::FileError;
 use crate::exports::Admission;
 use crate::exports::pseudo::path_of;
 use crate::exports::{Export, Exports, changed_row};
@@ -137,8 +137,8 @@ impl Cluster {
             MapChange::RemoveServiceAddress(address)
         };
         self.change_map(change).await.map_err(|status| match status {
-            Status::Exist => AdminError::Invalid(format!("{address} is a service address already")),
-            Status::NoEnt => AdminError::Invalid(format!("{address} is no service address")),
+            FileError::Exists => AdminError::Invalid(format!("{address} is a service address already")),
+            FileError::NoEntry => AdminError::Invalid(format!("{address} is no service address")),
             other => server_failed(other),
         })?;
         tracing::info!(%address, is_added, "service addresses changed");
@@ -157,7 +157,7 @@ impl Cluster {
     async fn change_settings(&self, changes: Vec<(String, Option<String>)>) -> Result<(), AdminError> {
         self.begin().await.map_err(server_failed)?;
         self.change_map(MapChange::Set(changes)).await.map_err(|status| match status {
-            Status::Inval => AdminError::Invalid(format!(
+            FileError::Invalid => AdminError::Invalid(format!(
                 "that does not fit: a cluster has at most {} settings and exports together",
                 namespace::SETTINGS_MAX
             )),

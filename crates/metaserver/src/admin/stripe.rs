@@ -5,11 +5,11 @@
 
 use namespace::{Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
 use store::{StoreError, View};
-use wire::nfs4::Status;
 
 use crate::COLUMNS_MAX;
 use crate::cluster::Cluster;
 use crate::data::Data;
+use crate::errors::FileError;
 
 /// Why an administrator's wish is not fulfilled. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,9 +91,9 @@ impl Data {
         };
         self.state.propose(None, Command::SetStripe { dir, policy }).await.map_err(
             |status| match status {
-                Status::Stale | Status::NoEnt => AdminError::NotFound(path.into()),
-                Status::NotDir => AdminError::NotDirectory(path.into()),
-                Status::NoSpc => {
+                FileError::Stale | FileError::NoEntry => AdminError::NotFound(path.into()),
+                FileError::NotDirectory => AdminError::NotDirectory(path.into()),
+                FileError::NoSpace => {
                     AdminError::Failed("no space for metadata: free some in the data directory".into())
                 }
                 other => server_failed(other),
@@ -107,9 +107,9 @@ pub(crate) fn store(error: StoreError) -> AdminError {
     AdminError::Failed(error.to_string())
 }
 
-pub(crate) fn server_failed(status: Status) -> AdminError {
+pub(crate) fn server_failed(status: FileError) -> AdminError {
     AdminError::Failed(match status {
-        Status::Delay => {
+        FileError::Delay => {
             "too few metaservers with a vote can be reached, or a data server does not answer: try again"
                 .into()
         }

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use wire::nfs4::Status;
+
+use crate::errors::FileError;
 
 /// Who has which number, and under which domain names are understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Idmap {
     ///
     /// # Errors
     /// `BadOwner` when there is none.
-    pub(crate) fn user(&self, owner: &[u8]) -> Result<u32, Status> {
+    pub(crate) fn user(&self, owner: &[u8]) -> Result<u32, FileError> {
         self.id(&self.users, owner)
     }
 
@@ -75,19 +76,19 @@ impl Idmap {
     ///
     /// # Errors
     /// `BadOwner` when there is none.
-    pub(crate) fn group(&self, owner: &[u8]) -> Result<u32, Status> {
+    pub(crate) fn group(&self, owner: &[u8]) -> Result<u32, FileError> {
         self.id(&self.groups, owner)
     }
 
-    fn id(&self, names: &Names, owner: &[u8]) -> Result<u32, Status> {
-        let text = std::str::from_utf8(owner).map_err(|_| Status::BadOwner)?;
+    fn id(&self, names: &Names, owner: &[u8]) -> Result<u32, FileError> {
+        let text = std::str::from_utf8(owner).map_err(|_| FileError::BadOwner)?;
         if let Some(id) = number(text) {
             return Ok(id);
         }
-        let (name, domain) = text.rsplit_once('@').ok_or(Status::BadOwner)?;
+        let (name, domain) = text.rsplit_once('@').ok_or(FileError::BadOwner)?;
         // Domains are DNS's, where case means nothing.
         let ours = self.domain.as_ref().is_some_and(|ours| ours.eq_ignore_ascii_case(domain));
-        names.ids.get(name.as_bytes()).copied().filter(|_| ours).ok_or(Status::BadOwner)
+        names.ids.get(name.as_bytes()).copied().filter(|_| ours).ok_or(FileError::BadOwner)
     }
 
     /// What a user is called.
@@ -123,9 +124,9 @@ mod tests {
             for text in
                 ["", "+5", "-1", "007", "4294967295", "4294967296", "5 ", "0x5", "5@", "@", "5@example.org"]
             {
-                assert_eq!(idmap.user(text.as_bytes()), Err(Status::BadOwner), "{text}");
+                assert_eq!(idmap.user(text.as_bytes()), Err(FileError::BadOwner), "{text}");
             }
-            assert_eq!(idmap.user(b"\xff@example.org"), Err(Status::BadOwner));
+            assert_eq!(idmap.user(b"\xff@example.org"), Err(FileError::BadOwner));
         }
     }
 
@@ -147,9 +148,9 @@ mod tests {
             assert_eq!(idmap.user(text.as_bytes()).ok(), id, "{text}");
         }
         assert_eq!(idmap.group(b"users@example.org"), Ok(100));
-        assert_eq!(idmap.group(b"ann@example.org"), Err(Status::BadOwner));
+        assert_eq!(idmap.group(b"ann@example.org"), Err(FileError::BadOwner));
         assert_eq!((idmap.user_name(1000), idmap.group_name(100)), ("1000".into(), "100".into()));
-        assert_eq!(Idmap::default().user(b"root@example.org"), Err(Status::BadOwner));
+        assert_eq!(Idmap::default().user(b"root@example.org"), Err(FileError::BadOwner));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use namespace::{Inode, InodeId, Kind, NewAttributes, SetAttributes, read};
 use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, WccAttr};
-use wire::nfs4::Status;
 
 use crate::attributes::Attributes;
 use crate::attributes::nfs4::used_bytes;
 use crate::attributes::setattr;
+use crate::errors::FileError;
 use crate::user::User;
 
 /// What version 3 can say of a time: 1970 to 2106.
@@ -16,9 +16,9 @@ pub(crate) fn time(time: namespace::Time) -> Time {
     Time { seconds, nanoseconds: time.nanoseconds }
 }
 
-fn time_from(time: Time) -> Result<namespace::Time, Status> {
+fn time_from(time: Time) -> Result<namespace::Time, FileError> {
     if time.nanoseconds >= 1_000_000_000 {
-        return Err(Status::Inval);
+        return Err(FileError::Invalid);
     }
     Ok(namespace::Time { seconds: i64::from(time.seconds), nanoseconds: time.nanoseconds })
 }
@@ -72,7 +72,10 @@ impl Attributes {
     }
 
     /// What to set, and which of the times is to be the server's.
-    pub(crate) fn attributes_to_set(&self, set: &SetAttr) -> Result<(SetAttributes, (bool, bool)), Status> {
+    pub(crate) fn attributes_to_set(
+        &self,
+        set: &SetAttr,
+    ) -> Result<(SetAttributes, (bool, bool)), FileError> {
         let ((accessed, accessed_now), (modified, modified_now)) =
             (self.time_to_set(set.atime)?, self.time_to_set(set.mtime)?);
         let SetAttr { mode, size, .. } = *set;
@@ -89,7 +92,7 @@ impl Attributes {
         dir: &Inode,
         set: &SetAttr,
         is_dir: bool,
-    ) -> Result<NewAttributes, Status> {
+    ) -> Result<NewAttributes, FileError> {
         let (accessed, _) = self.time_to_set(set.atime)?;
         let (modified, _) = self.time_to_set(set.mtime)?;
         let mode = set.mode.unwrap_or(0);
@@ -101,7 +104,7 @@ impl Attributes {
         Ok(new)
     }
 
-    fn time_to_set(&self, set: SetTime) -> Result<(Option<namespace::Time>, bool), Status> {
+    fn time_to_set(&self, set: SetTime) -> Result<(Option<namespace::Time>, bool), FileError> {
         Ok(match set {
             SetTime::DontChange => (None, false),
             SetTime::ServerTime => (Some(self.machine.now()), true),

@@ -2,8 +2,8 @@
 //! NFSv3 and NFSv4 alike.
 
 use namespace::{Inode, NewAttributes, SetAttributes, Time};
-use wire::nfs4::Status;
 
+use crate::errors::FileError;
 use crate::user::{Permission, User};
 
 const MODE_BITS: u32 = 0o7777;
@@ -17,34 +17,38 @@ const GROUP_EXECUTE: u32 = 0o0010;
 /// takes only write permission; any other time takes the owner.
 ///
 /// # Errors
-/// `RoFs` over a read-only export, `Perm` where only the owner or root may, `Access` where the mode bits
-/// refuse, `IsDir` or `Inval` for the size of what has none.
+/// `ReadOnly` over a read-only export, `Permission` where only the owner or root may, `Access` where the mode bits
+/// refuse, `IsDirectory` or `Invalid` for the size of what has none.
 pub(crate) fn check(
     user: &User,
     inode: &Inode,
     mut set: SetAttributes,
     times_to_now: (bool, bool),
-) -> Result<SetAttributes, Status> {
+) -> Result<SetAttributes, FileError> {
     user.check_changes()?;
     if set.size.is_some() {
         if inode.layout().is_none() {
-            return Err(if inode.directory().is_some() { Status::IsDir } else { Status::Inval });
+            return Err(if inode.directory().is_some() {
+                FileError::IsDirectory
+            } else {
+                FileError::Invalid
+            });
         }
         user.check_write(inode)?;
     }
     let owns = user.owns(inode);
     if set.mode.is_some() && !owns {
-        return Err(Status::Perm);
+        return Err(FileError::Permission);
     }
     if set.uid.is_some_and(|uid| !(user.is_root() || owns && uid == inode.uid)) {
-        return Err(Status::Perm);
+        return Err(FileError::Permission);
     }
     if set.gid.is_some_and(|gid| !(user.is_root() || owns && (gid == inode.gid || user.in_group(gid)))) {
-        return Err(Status::Perm);
+        return Err(FileError::Permission);
     }
     let given = (set.accessed.is_some() && !times_to_now.0) || (set.modified.is_some() && !times_to_now.1);
     if given && !owns {
-        return Err(Status::Perm);
+        return Err(FileError::Permission);
     }
     // With a size, the check above was the one for writing.
     let touched = set.accessed.is_some() || set.modified.is_some();
@@ -122,17 +126,17 @@ pub(crate) fn new_attributes(
 /// What is made for another owner or group than it would have: root may name any, others their own groups.
 ///
 /// # Errors
-/// `Perm` where chown(2) and chgrp(2) would be refused.
+/// `Permission` where chown(2) and chgrp(2) would be refused.
 pub(crate) fn given_to(
     user: &User,
     mut new: NewAttributes,
     uid: Option<u32>,
     gid: Option<u32>,
-) -> Result<NewAttributes, Status> {
+) -> Result<NewAttributes, FileError> {
     let (uid, gid) = (uid.unwrap_or(new.uid), gid.unwrap_or(new.gid));
     let may = user.is_root() || uid == new.uid && (gid == new.gid || user.in_group(gid));
     (new.uid, new.gid) = (uid, gid);
-    if may { Ok(new) } else { Err(Status::Perm) }
+    if may { Ok(new) } else { Err(FileError::Permission) }
 }
 
 #[cfg(test)]
@@ -185,7 +189,7 @@ mod tests {
         set
     }
 
-    fn mode_after(user: &User, inode: &Inode, set: SetAttributes) -> Result<Option<u32>, Status> {
+    fn mode_after(user: &User, inode: &Inode, set: SetAttributes) -> Result<Option<u32>, FileError> {
         check(user, inode, set, (false, false)).map(|set| set.mode)
     }
 
@@ -195,7 +199,7 @@ mod tests {
         for (who, expected) in [
             (user(7, 70, &[]), Ok(Some(0o600))),
             (user(0, 0, &[]), Ok(Some(0o600))),
-            (user(8, 70, &[]), Err(Status::Perm)),
+            (user(8, 70, &[]), Err(FileError::Permission)),
         ] {
             assert_eq!(mode_after(&who, &file(0o777), chmod), expected, "{who:?}");
         }
@@ -216,9 +220,9 @@ mod tests {
         let (uid, gid) = (|uid| set(|s| s.uid = Some(uid)), |gid| set(|s| s.gid = Some(gid)));
         assert_eq!(mode_after(&owner, &file(0o644), gid(71)), Ok(None));
         assert_eq!(mode_after(&owner, &file(0o644), uid(7)), Ok(None));
-        assert_eq!(mode_after(&owner, &file(0o644), gid(80)), Err(Status::Perm));
-        assert_eq!(mode_after(&owner, &file(0o644), uid(8)), Err(Status::Perm));
-        assert_eq!(mode_after(&other, &file(0o666), gid(80)), Err(Status::Perm));
+        assert_eq!(mode_after(&owner, &file(0o644), gid(80)), Err(FileError::Permission));
+        assert_eq!(mode_after(&owner, &file(0o644), uid(8)), Err(FileError::Permission));
+        assert_eq!(mode_after(&other, &file(0o666), gid(80)), Err(FileError::Permission));
         assert_eq!(mode_after(&root, &file(0o644), uid(8)), Ok(None));
     }
 
@@ -239,11 +243,11 @@ mod tests {
         let truncation = set(|s| s.size = Some(0));
         let (owner, other) = (user(7, 70, &[]), user(8, 80, &[]));
         assert_eq!(mode_after(&owner, &file(0o444), truncation), Ok(None), "the owner has it open, perhaps");
-        assert_eq!(mode_after(&other, &file(0o664), truncation), Err(Status::Access));
+        assert_eq!(mode_after(&other, &file(0o664), truncation), Err(FileError::Access));
         assert_eq!(mode_after(&other, &file(0o6777), truncation), Ok(Some(0o777)));
         assert_eq!(mode_after(&user(0, 0, &[]), &file(0o6777), truncation), Ok(None));
-        assert_eq!(mode_after(&owner, &directory(0o777), truncation), Err(Status::IsDir));
-        assert_eq!(mode_after(&owner, &inode(Kind::Fifo, 0o777), truncation), Err(Status::Inval));
+        assert_eq!(mode_after(&owner, &directory(0o777), truncation), Err(FileError::IsDirectory));
+        assert_eq!(mode_after(&owner, &inode(Kind::Fifo, 0o777), truncation), Err(FileError::Invalid));
     }
 
     #[test]
@@ -252,10 +256,10 @@ mod tests {
         let (owner, other) = (user(7, 70, &[]), user(8, 80, &[]));
         let status = |who, mode, to_now| check(who, &file(mode), times, to_now).err();
         assert_eq!(status(&owner, 0o000, (false, false)), None);
-        assert_eq!(status(&other, 0o666, (false, false)), Some(Status::Perm));
-        assert_eq!(status(&other, 0o666, (true, false)), Some(Status::Perm));
+        assert_eq!(status(&other, 0o666, (false, false)), Some(FileError::Permission));
+        assert_eq!(status(&other, 0o666, (true, false)), Some(FileError::Permission));
         assert_eq!(status(&other, 0o666, (true, true)), None);
-        assert_eq!(status(&other, 0o644, (true, true)), Some(Status::Access));
+        assert_eq!(status(&other, 0o644, (true, true)), Some(FileError::Access));
         assert_eq!(status(&owner, 0o444, (true, true)), None);
     }
 
@@ -292,8 +296,8 @@ mod tests {
         };
         assert_eq!(made(&who, None, None), Ok((8, 80)));
         assert_eq!(made(&who, Some(8), Some(81)), Ok((8, 81)));
-        assert_eq!(made(&who, Some(9), None), Err(Status::Perm));
-        assert_eq!(made(&who, None, Some(90)), Err(Status::Perm));
+        assert_eq!(made(&who, Some(9), None), Err(FileError::Permission));
+        assert_eq!(made(&who, None, Some(90)), Err(FileError::Permission));
         assert_eq!(made(&root, Some(9), Some(90)), Ok((9, 90)));
     }
 }

@@ -2,19 +2,19 @@
 //! Linux's `user.` namespace (RFC 8276, section 6), because that is where clients show them.
 
 use namespace::{Inode, Kind, XATTR_NAME_BYTES_MAX};
-use wire::nfs4::Status;
 
+use crate::errors::FileError;
 use crate::user::{Permission, User};
 
 /// The name, without `user.`, if an attribute can have it.
 ///
 /// # Errors
-/// `Inval` for an empty name or one with a NUL, which no client can express; `NameTooLong`.
-pub(crate) fn checked_name(name: &[u8]) -> Result<Vec<u8>, Status> {
+/// `Invalid` for an empty name or one with a NUL, which no client can express; `NameTooLong`.
+pub(crate) fn checked_name(name: &[u8]) -> Result<Vec<u8>, FileError> {
     match name {
-        [] => Err(Status::Inval),
-        name if name.len() > XATTR_NAME_BYTES_MAX => Err(Status::NameTooLong),
-        name if name.contains(&0) => Err(Status::Inval),
+        [] => Err(FileError::Invalid),
+        name if name.len() > XATTR_NAME_BYTES_MAX => Err(FileError::NameTooLong),
+        name if name.contains(&0) => Err(FileError::Invalid),
         name => Ok(name.to_vec()),
     }
 }
@@ -23,7 +23,7 @@ pub(crate) fn checked_name(name: &[u8]) -> Result<Vec<u8>, Status> {
 ///
 /// # Errors
 /// `Access`.
-pub(crate) fn check_read(user: &User, inode: &Inode) -> Result<(), Status> {
+pub(crate) fn check_read(user: &User, inode: &Inode) -> Result<(), FileError> {
     user.check(inode, Permission::READ)
 }
 
@@ -31,15 +31,17 @@ pub(crate) fn check_read(user: &User, inode: &Inode) -> Result<(), Status> {
 /// its owner.
 ///
 /// # Errors
-/// `RoFs` over a read-only export; `Access`; `Perm` for others than the owner of a sticky directory;
+/// `ReadOnly` over a read-only export; `Access`; `Permission` for others than the owner of a sticky directory;
 /// `WrongType` for what has none.
-pub(crate) fn check_write(user: &User, inode: &Inode) -> Result<(), Status> {
+pub(crate) fn check_write(user: &User, inode: &Inode) -> Result<(), FileError> {
     user.check_changes()?;
     match inode.kind {
         Kind::File(_) => {}
-        Kind::Directory(_) if inode.mode & 0o1000 != 0 && !user.owns(inode) => return Err(Status::Perm),
+        Kind::Directory(_) if inode.mode & 0o1000 != 0 && !user.owns(inode) => {
+            return Err(FileError::Permission);
+        }
         Kind::Directory(_) => {}
-        _ => return Err(Status::WrongType),
+        _ => return Err(FileError::WrongType),
     }
     user.check(inode, Permission::WRITE)
 }
@@ -81,7 +83,7 @@ mod tests {
             inode(Kind::Directory(Directory { parent, entries: 0, next_cookie: 3, stripe: None }), mode)
         };
         let user = |uid| User { uid, gid: uid, gids: vec![], read_only: false, export: InodeId::ROOT };
-        let (ok, access, perm) = (Ok(()), Err(Status::Access), Err(Status::Perm));
+        let (ok, access, perm) = (Ok(()), Err(FileError::Access), Err(FileError::Permission));
         for (uid, of, read, write) in [
             (7, file(0o600), ok, ok),
             (7, file(0o400), ok, access),
@@ -93,22 +95,22 @@ mod tests {
             (8, dir(0o1777), ok, perm),
             (7, dir(0o1777), ok, ok),
             (0, dir(0o1777), ok, ok),
-            (0, inode(Kind::Fifo, 0o666), ok, Err(Status::WrongType)),
+            (0, inode(Kind::Fifo, 0o666), ok, Err(FileError::WrongType)),
         ] {
             let found = (check_read(&user(uid), &of), check_write(&user(uid), &of));
             assert_eq!(found, (read, write), "{uid} and {of:?}");
         }
         let reader = User { read_only: true, ..user(8) };
-        assert_eq!(check_write(&reader, &dir(0o1777)), Err(Status::RoFs));
+        assert_eq!(check_write(&reader, &dir(0o1777)), Err(FileError::ReadOnly));
     }
 
     #[test]
     fn a_name_is_checked() {
         let long = [b'n'; 256];
         for (name, expected) in [
-            (&b""[..], Err(Status::Inval)),
-            (b"a\0b", Err(Status::Inval)),
-            (&long, Err(Status::NameTooLong)),
+            (&b""[..], Err(FileError::Invalid)),
+            (b"a\0b", Err(FileError::Invalid)),
+            (&long, Err(FileError::NameTooLong)),
             (&long[1..], Ok(())),
             (b"..", Ok(())),
             (b"user.a/b", Ok(())),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use namespace::{ClusterMap, MapChange};
-use wire::nfs4::Status;
 
 use crate::cluster::Cluster;
+use crate::errors::FileError;
 use crate::exports::Export;
 use crate::{Rules, setting};
 
@@ -62,7 +62,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As any change of the map.
-    pub async fn begin(&self) -> Result<(), Status> {
+    pub async fn begin(&self) -> Result<(), FileError> {
         match &self.begin {
             Some(begin) if !self.map().head.begun && self.machine.replica.leads() => {
                 self.change_map(begin.change()).await

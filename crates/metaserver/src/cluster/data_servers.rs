@@ -13,7 +13,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
-use wire::nfs4::Status;
+
+use crate::errors::FileError;
 
 /// How often a data server registers again, with its free space.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -349,14 +350,14 @@ impl DataServers {
     /// # Errors
     /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told
     /// of.
-    pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, Status> {
+    pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, FileError> {
         let targets = self.targets.read();
         match targets.get(&target) {
             Some(known) => {
                 Ok(Reach { peer: Arc::clone(&known.peer), unanswered: Arc::clone(&known.unanswered) })
             }
-            None if self.is_lost(target) => Err(Status::Io),
-            None => Err(Status::Delay),
+            None if self.is_lost(target) => Err(FileError::Io),
+            None => Err(FileError::Delay),
         }
     }
 

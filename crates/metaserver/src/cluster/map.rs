@@ -6,12 +6,11 @@ use std::time::Duration;
 use namespace::{ClusterMap, Command, MapChange, Node, NodeKey, NodeState, read};
 use parking_lot::RwLock;
 use replica::{MemberChange, NodeId};
-use wire::nfs4::Status;
 
 use crate::Metaserver;
 use crate::admin::settings::Settings;
 use crate::cluster::Cluster;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::exports::Exports;
 
 /// How often the map is compared with what is.
@@ -44,8 +43,8 @@ impl Cluster {
     }
 
     /// Takes the map over as it is in the store now.
-    pub(crate) fn follow_map(&self) -> Result<(), Status> {
-        let map = read::cluster_map(&*self.machine.view()?).map_err(store_failed)?;
+    pub(crate) fn follow_map(&self) -> Result<(), FileError> {
+        let map = read::cluster_map(&*self.machine.view()?)?;
         let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
         let closed = closed.filter_map(|node| match node.key {
             NodeKey::DataServer(id) => Some(id),
@@ -62,7 +61,7 @@ impl Cluster {
         Ok(())
     }
 
-    async fn keep_map(&self, this: &ThisServer) -> Result<(), Status> {
+    async fn keep_map(&self, this: &ThisServer) -> Result<(), FileError> {
         let status = self.machine.replica.status();
         let map = self.map();
         let key = NodeKey::Metaserver(status.id);
@@ -107,7 +106,7 @@ impl Cluster {
     }
 
     /// Has the map changed, and follows it.
-    pub(crate) async fn change_map(&self, change: MapChange) -> Result<(), Status> {
+    pub(crate) async fn change_map(&self, change: MapChange) -> Result<(), FileError> {
         self.machine.propose_once(None, Command::Map(change)).await?;
         self.follow_map()
     }

@@ -1,9 +1,9 @@
 //! Registration of data servers, and their reports of free space.
 
 use namespace::{Command, DataServer, MapChange, Node, NodeKey, NodeState};
-use wire::nfs4::Status;
 
 use crate::cluster::Cluster;
+use crate::errors::FileError;
 
 impl Cluster {
     /// Takes a data server of that version, and its free space, into the map. `true`: it was silent before.
@@ -15,7 +15,7 @@ impl Cluster {
         server: &DataServer,
         version: String,
         spaces: &[wire::data::TargetSpace],
-    ) -> Result<bool, Status> {
+    ) -> Result<bool, FileError> {
         let map = self.map();
         if !map.data_servers.contains(server) {
             tracing::info!(name = %server.name, addresses = ?server.addresses, "data server registers");

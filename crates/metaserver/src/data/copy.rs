@@ -14,9 +14,9 @@ use bytes::Bytes;
 use namespace::{FileLayout, Inode, TargetId};
 use tokio::task::JoinSet;
 use wire::data::{self, Piece, Procedure};
-use wire::nfs4::Status;
 
 use crate::data::Data;
+use crate::errors::FileError;
 
 /// Planned and copied at a time: within the time that a data server has for an answer, also on slow disks.
 const WINDOW_BYTES: u64 = 64 << 20;
@@ -84,7 +84,7 @@ impl Data {
         target: At<'_>,
         len: u64,
         how: How,
-    ) -> Result<u64, Status> {
+    ) -> Result<u64, FileError> {
         let (from, to) = (self.file_data(source.inode)?, self.file_data(target.inode)?);
         let window = |done| {
             let (from, to) = ((&from.layout, source.offset + done), (&to.layout, target.offset + done));
@@ -95,8 +95,8 @@ impl Data {
             // Before the first byte is shared: a clone is all or nothing.
             for (a, b) in (0..len).step_by(WINDOW_BYTES as usize).flat_map(|done| window(done).into_keys()) {
                 let (a, b) = (from_handles[a as usize].0, to_handles[b as usize].0);
-                if !self.cluster.data_servers.share(a, b).ok_or(Status::Delay)? {
-                    return Err(Status::NotSupp);
+                if !self.cluster.data_servers.share(a, b).ok_or(FileError::Delay)? {
+                    return Err(FileError::NotSupported);
                 }
             }
         }
@@ -123,7 +123,7 @@ impl Data {
         from: &[(TargetId, Bytes)],
         to: &[(TargetId, Bytes)],
         how: How,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         let mut calls = JoinSet::new();
         for ((a, b), pieces) in plan {
             let ((from_target, source), (target, handle)) =
@@ -141,19 +141,19 @@ impl Data {
                 let result = tokio::select! {
                     biased;
                     result = call => result,
-                    () = source_lost => Err(Status::Io),
+                    () = source_lost => Err(FileError::Io),
                 };
                 (target, result)
             });
         }
         while let Some(done) = calls.join_next().await {
-            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            let (target, result) = done.map_err(|_| FileError::Fault)?;
             self.write_verifier.saw(target, result?.verifier);
         }
         Ok(())
     }
 
-    fn address(&self, target: TargetId) -> Result<Bytes, Status> {
+    fn address(&self, target: TargetId) -> Result<Bytes, FileError> {
         Ok(Bytes::from(self.cluster.data_servers.reach(target)?.peer.address().to_string()))
     }
 }

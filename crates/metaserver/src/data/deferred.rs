@@ -26,11 +26,10 @@ use replica::Member;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::data::{self, Procedure};
-use wire::nfs4::Status;
 use wire::peer::files::truncate::Outcome;
 
 use crate::data::Data;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// Records taken up at one time: bounds one REMOVE call to a data server.
 const DEFERRED_MAX: usize = 256;
@@ -47,7 +46,7 @@ const LEADER_AGAIN: Duration = Duration::from_millis(50);
 impl Data {
     /// Has the truncation done that a client waits for, by whoever leads. An error leaves the record: it is
     /// done later, and until then the file's data are answered `Delay`.
-    pub(crate) async fn finish_deferred(&self, id: Option<u64>) -> Result<(), Status> {
+    pub(crate) async fn finish_deferred(&self, id: Option<u64>) -> Result<(), FileError> {
         let Some(id) = id else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
         loop {
@@ -61,10 +60,10 @@ impl Data {
             };
             match truncation {
                 Outcome::Done => return Ok(()),
-                Outcome::Away => return Err(Status::Delay),
-                Outcome::Io => return Err(Status::Io),
+                Outcome::Away => return Err(FileError::Delay),
+                Outcome::Io => return Err(FileError::Io),
                 Outcome::NotLeader if tokio::time::Instant::now() >= deadline => {
-                    return Err(Status::Delay);
+                    return Err(FileError::Delay);
                 }
                 Outcome::NotLeader => tokio::time::sleep(LEADER_AGAIN).await,
             }
@@ -92,13 +91,13 @@ impl Data {
             Ok(false) => Outcome::NotLeader,
             Err(status) => {
                 self.state.deferred_ready.notify_one();
-                if status == Status::Io { Outcome::Io } else { Outcome::Away }
+                if status == FileError::Io { Outcome::Io } else { Outcome::Away }
             }
         }
     }
 
     /// False: another one leads.
-    async fn truncate_if_there(&self, id: u64) -> Result<bool, Status> {
+    async fn truncate_if_there(&self, id: u64) -> Result<bool, FileError> {
         let mut deferred = self.deferred(id)?;
         if deferred.is_none() && self.machine.replica.leads() {
             // Who has just begun to lead may not have it yet.
@@ -116,7 +115,7 @@ impl Data {
     }
 
     /// The caller has the turn of the file.
-    async fn truncate_in_turn(&self, deferred: &DeferredOp) -> Result<bool, Status> {
+    async fn truncate_in_turn(&self, deferred: &DeferredOp) -> Result<bool, FileError> {
         // Another one, who led before or leads by now, may have done it long ago.
         if self.machine.replica.leads() {
             self.machine.read_barrier().await?;
@@ -132,18 +131,22 @@ impl Data {
         Ok(true)
     }
 
-    fn deferred(&self, id: u64) -> Result<Option<DeferredOp>, Status> {
+    fn deferred(&self, id: u64) -> Result<Option<DeferredOp>, FileError> {
         let view = self.machine.view()?;
-        let next = read::deferred_ops_after(&*view, id.saturating_sub(1), 1).map_err(store_failed)?;
+        let next = read::deferred_ops_after(&*view, id.saturating_sub(1), 1)?;
         Ok(next.into_iter().find(|deferred| deferred.id == id))
     }
 
-    pub(crate) async fn remove_objects(&self, target: TargetId, handles: Vec<Bytes>) -> Result<(), Status> {
+    pub(crate) async fn remove_objects(
+        &self,
+        target: TargetId,
+        handles: Vec<Bytes>,
+    ) -> Result<(), FileError> {
         let args = data::remove::Args { handles };
         self.call_target::<_, ()>(target, Procedure::Remove, args).await
     }
 
-    async fn deferred_done(&self, ids: Vec<u64>) -> Result<(), Status> {
+    async fn deferred_done(&self, ids: Vec<u64>) -> Result<(), FileError> {
         self.state.propose(None, Command::DeferredDone { ids }).await.map(drop)
     }
 
@@ -177,11 +180,11 @@ impl Data {
 
     /// Leftovers of the state machine, then work on objects, some of which the leftovers may have held back.
     /// Leftovers that cannot be removed are tried again at `leftovers_at`: the work on objects goes on.
-    async fn leading_round(&self, leftovers_at: &mut Instant) -> Result<bool, Status> {
+    async fn leading_round(&self, leftovers_at: &mut Instant) -> Result<bool, FileError> {
         if Instant::now() >= *leftovers_at
             && let Err(status) = self.remove_leftovers().await
         {
-            let faulty = status == Status::ServerFault;
+            let faulty = status == FileError::Fault;
             if faulty {
                 tracing::warn!(retry = ?LEFTOVERS_RETRY, "leftovers of ended clients cannot be removed");
             }
@@ -191,17 +194,15 @@ impl Data {
     }
 
     /// Removes all leftovers, one command at a time: commands of clients come between.
-    async fn remove_leftovers(&self) -> Result<(), Status> {
-        while self.machine.replica.leads()
-            && read::has_leftovers(&*self.machine.view()?).map_err(store_failed)?
-        {
+    async fn remove_leftovers(&self) -> Result<(), FileError> {
+        while self.machine.replica.leads() && read::has_leftovers(&*self.machine.view()?)? {
             self.state.propose(None, Command::RemoveLeftovers).await?;
         }
         Ok(())
     }
 
     /// One pass over all records that are open for a target that is tried now; whether any were done.
-    async fn deferred_round(&self) -> Result<bool, Status> {
+    async fn deferred_round(&self) -> Result<bool, FileError> {
         // Not what another one, who leads by now, has done long ago.
         self.machine.read_barrier().await?;
         let mut after = self.backlog.begin(&self.cluster.data_servers.lost_targets(), Instant::now());
@@ -209,7 +210,7 @@ impl Data {
         loop {
             let batch = {
                 let view = self.machine.view()?;
-                read::deferred_ops_after(&*view, after, DEFERRED_MAX).map_err(store_failed)?
+                read::deferred_ops_after(&*view, after, DEFERRED_MAX)?
             };
             let Some(last) = batch.last().map(|deferred| deferred.id) else { break };
             any |= self.remove_batch(&batch, after).await?;
@@ -229,7 +230,7 @@ impl Data {
 
     /// Removals of many files in one call to each target, for which they are open. `after`: the record before
     /// the first.
-    async fn remove_batch(&self, batch: &[DeferredOp], after: u64) -> Result<bool, Status> {
+    async fn remove_batch(&self, batch: &[DeferredOp], after: u64) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
         let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, Vec<Bytes>>::new());
         let mut removals = Vec::new();
@@ -249,7 +250,7 @@ impl Data {
         }
         let last = batch.last().map_or(after, |deferred| deferred.id);
         while let Some(done) = calls.join_next().await {
-            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            let (target, result) = done.map_err(|_| FileError::Fault)?;
             match result {
                 Ok(()) => self.backlog.done(target, last),
                 Err(status) => {
@@ -270,7 +271,7 @@ impl Data {
 
     /// Whether there is nothing left to do for this truncation: it is done, or waits for a target that is
     /// lost.
-    async fn try_truncation(&self, id: u64) -> Result<bool, Status> {
+    async fn try_truncation(&self, id: u64) -> Result<bool, FileError> {
         let Some(deferred) = self.deferred(id)? else { return Ok(true) };
         if self.waits_for_lost(&deferred)? {
             return Ok(true);
@@ -283,7 +284,7 @@ impl Data {
 
     /// Whether work can never be done: a truncation of a file with a column on a target that is lost. The
     /// record stays, so that the truncation is done if the target is found after all.
-    pub(crate) fn waits_for_lost(&self, deferred: &DeferredOp) -> Result<bool, Status> {
+    pub(crate) fn waits_for_lost(&self, deferred: &DeferredOp) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
         if lost.is_empty() || deferred.kind == DeferredKind::Remove {
             return Ok(false);

@@ -22,7 +22,7 @@ use wire::data::seek::What;
 use wire::nfs4::Status;
 
 use crate::data::Data;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// Who copies or truncates which file; of all metaservers only the one that leads does. Two at a time would
 /// be wrong, not only wasteful: the slower one could put old data over what a client wrote after the faster
@@ -73,20 +73,20 @@ impl Data {
     /// Returns the file as it is then; its columns are [`Inode::columns`].
     ///
     /// # Errors
-    /// `Delay` while a data server is away, `NoSpc` when one is full; `Inval` for what is no regular file.
-    pub(crate) async fn migrate_to_objects(&self, inode: InodeId) -> Result<Inode, Status> {
+    /// `Delay` while a data server is away, `NoSpace` when one is full; `Invalid` for what is no regular file.
+    pub(crate) async fn migrate_to_objects(&self, inode: InodeId) -> Result<Inode, FileError> {
         if !self.machine.replica.leads() {
             return self.migrate_at_leader(inode).await;
         }
         let turn = self.turns.of(inode);
         let mine = turn.lock().await;
         let mut file = self.machine.inode(&*self.machine.view()?, inode)?;
-        if file.data().ok_or(Status::Inval)? == DataPlace::Inline {
+        if file.data().ok_or(FileError::Invalid)? == DataPlace::Inline {
             let made = if file.written == 0 { Some(self.make_objects(&file).await?) } else { None };
             file = self.attributes(Command::Migrate { inode, made }).await?;
         }
         if file.data() == Some(DataPlace::Migrating) {
-            let data = read::inline_data(&*self.machine.view()?, inode).map_err(store_failed)?;
+            let data = read::inline_data(&*self.machine.view()?, inode)?;
             let layout = self.fill_columns(&file, data).await?;
             file = self.attributes(Command::Migrated { inode, layout }).await?;
         }
@@ -100,13 +100,13 @@ impl Data {
     ///
     /// # Errors
     /// As [`Data::migrate_to_objects`].
-    pub(crate) async fn make_objects(&self, file: &Inode) -> Result<FileLayout, Status> {
+    pub(crate) async fn make_objects(&self, file: &Inode) -> Result<FileLayout, FileError> {
         self.fill_columns(file, Bytes::new()).await
     }
 
     /// The same, and writes a small file's data to its columns.
-    async fn fill_columns(&self, file: &Inode, data: Bytes) -> Result<FileLayout, Status> {
-        let mut layout = file.layout().ok_or(Status::Inval)?;
+    async fn fill_columns(&self, file: &Inode, data: Bytes) -> Result<FileLayout, FileError> {
+        let mut layout = file.layout().ok_or(FileError::Invalid)?;
         loop {
             let columns = self.file_data_of(file.id, file.generation, layout)?;
             let filled = async {
@@ -128,30 +128,30 @@ impl Data {
     ///
     /// # Errors
     /// The leader's error; `Delay` when it did not answer.
-    async fn migrate_at_leader(&self, inode: InodeId) -> Result<Inode, Status> {
-        self.cluster.migrate_elsewhere(inode.0).await?;
+    async fn migrate_at_leader(&self, inode: InodeId) -> Result<Inode, FileError> {
+        self.cluster.migrate_elsewhere(inode.0).await.map_err(error_of_leader)?;
         self.machine.read_barrier().await?;
         let file = self.machine.inode(&*self.machine.view()?, inode)?;
-        if file.columns().is_some() { Ok(file) } else { Err(Status::Delay) }
+        if file.columns().is_some() { Ok(file) } else { Err(FileError::Delay) }
     }
 
     /// [`Data::migrate_to_objects`] for a file that was just looked at, and that most often needs nothing.
     ///
     /// # Errors
     /// As [`Data::migrate_to_objects`].
-    pub(crate) async fn in_columns(&self, inode: Inode) -> Result<Inode, Status> {
+    pub(crate) async fn in_columns(&self, inode: Inode) -> Result<Inode, FileError> {
         if inode.columns().is_some() { Ok(inode) } else { self.migrate_to_objects(inode.id).await }
     }
 
-    async fn attributes(&self, command: Command) -> Result<Inode, Status> {
+    async fn attributes(&self, command: Command) -> Result<Inode, FileError> {
         match self.state.propose(None, command).await? {
             Reply::Attributes { inode, .. } => Ok(inode),
-            _ => Err(Status::ServerFault),
+            _ => Err(FileError::Fault),
         }
     }
 
     /// Bytes `offset..offset + count` of a small file, as far as its size goes.
-    pub(crate) fn read_small(&self, inode: &Inode, offset: u64, count: u32) -> Result<Small, Status> {
+    pub(crate) fn read_small(&self, inode: &Inode, offset: u64, count: u32) -> Result<Small, FileError> {
         // Inode and data from one view: neither is of use with another's other half.
         let view = self.machine.view()?;
         let inode = self.machine.inode(&*view, inode.id)?;
@@ -162,12 +162,25 @@ impl Data {
         let end = offset.saturating_add(u64::from(count)).min(inode.size).max(offset);
         let mut data = Bytes::new();
         if offset < inode.written && offset < end {
-            let all = read::inline_data(&*view, inode.id).map_err(store_failed)?;
+            let all = read::inline_data(&*view, inode.id)?;
             let last = end.min(all.len() as u64);
             data = all.slice(offset.min(last) as usize..last as usize);
         }
         self.metrics.file_bytes_read.inc_by(data.len() as u64);
         let hole = end - offset - data.len() as u64;
         Ok(Small::Data { data, hole, eof: end >= inode.size })
+    }
+}
+
+/// Error of a migration that the leader was asked for.
+fn error_of_leader(status: Status) -> FileError {
+    match status {
+        Status::Stale => FileError::Stale,
+        Status::Inval => FileError::Invalid,
+        Status::NoSpc => FileError::NoSpace,
+        Status::RoFs => FileError::ReadOnly,
+        Status::Io => FileError::Io,
+        Status::ServerFault => FileError::Fault,
+        _ => FileError::Delay,
     }
 }

@@ -9,6 +9,7 @@ use crate::admin::stripe::server_failed;
 use crate::cluster::nodes::change::{AGREE_TIME_MAX, id_text};
 use crate::cluster::nodes::{NodeChange, NodeReport};
 use crate::data::Data;
+use crate::errors::FileError;
 
 impl Data {
     pub(crate) async fn change_data_server(
@@ -124,7 +125,7 @@ impl Data {
         }
         let change = self.cluster.change_map(MapChange::Target(known.target, state));
         let changed = tokio::time::timeout(AGREE_TIME_MAX, change).await;
-        changed.unwrap_or(Err(wire::nfs4::Status::Delay)).map_err(server_failed)?;
+        changed.unwrap_or(Err(FileError::Delay)).map_err(server_failed)?;
         self.state.deferred_ready.notify_one();
         match state {
             TargetState::Lost => {

@@ -10,11 +10,10 @@ use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
 use store::StoreError;
 use wire::data::{self, ObjectEntry, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
-use wire::nfs4::Status;
 
 use crate::data::Data;
 use crate::data::proxy::incarnation;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// Objects in one LIST: some 20 KiB.
 const LIST_MAX: u32 = 1024;
@@ -130,7 +129,7 @@ impl Data {
         report
     }
 
-    async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), Status> {
+    async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), FileError> {
         let mut after = None;
         loop {
             let page = self.list_objects(target, after).await?;
@@ -153,11 +152,11 @@ impl Data {
         &self,
         target: TargetId,
         after: Option<data::ObjectName>,
-    ) -> Result<data::list::ResOk, Status> {
+    ) -> Result<data::list::ResOk, FileError> {
         // One that never registered with this incarnation may belong to another group of metaservers, which
         // lives.
         if !self.cluster.data_servers.obeys(target, incarnation(&*self.machine.view()?)?.0) {
-            return Err(Status::Delay);
+            return Err(FileError::Delay);
         }
         let args = data::list::Args { target: target.0, after, max: LIST_MAX };
         let page = self.call_target(target, Procedure::List, args).await?;
@@ -171,17 +170,17 @@ impl Data {
     /// Create is then in every later view; and inode numbers are never used again. So an object that was
     /// listed, and whose inode a later view does not have, belongs to a file that is gone for ever. Looked at
     /// in the other order, a file made in between would lose its data.
-    pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, Status> {
+    pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, FileError> {
         let view = self.machine.view()?;
         let mut split = ByOwner::default();
         for entry in listed.iter().filter(|entry| entry.volume == self.machine.volume) {
-            let inode = read::inode(&*view, InodeId(entry.inode)).map_err(store_failed)?;
+            let inode = read::inode(&*view, InodeId(entry.inode))?;
             let owned = is_owned(inode.as_ref(), entry, |layout| {
                 let device = read::device(&*view, layout.device)?;
                 // A device that is not known is damage; nothing is removed on its account.
                 Ok(device.is_none_or(|d| layout.target(&d.targets, entry.column) == Some(target)))
             });
-            match owned.map_err(store_failed)? {
+            match owned? {
                 true => split.owned.push(*entry),
                 false => split.orphans.push(*entry),
             }
@@ -194,7 +193,7 @@ impl Data {
         &self,
         target: TargetId,
         orphans: &[ObjectEntry],
-    ) -> Result<u64, Status> {
+    ) -> Result<u64, FileError> {
         let incarnation = incarnation(&*self.machine.view()?)?.0;
         let handle = |entry: &ObjectEntry| {
             let ObjectEntry { volume, inode, generation, column } = *entry;

@@ -1,29 +1,28 @@
 //! The layout of a new file: targets that placement chooses, and their device.
 
 use namespace::{Command, FileLayout, InodeId, NewNode, Reply, StripePolicy, StripeUnit, read};
-use wire::nfs4::Status;
 
 use crate::data::Data;
 use crate::data::placement::Choice;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 impl Data {
     /// A new regular file in `dir`: where its data go.
-    pub(crate) async fn place(&self, dir: InodeId) -> Result<NewNode, Status> {
+    pub(crate) async fn place(&self, dir: InodeId) -> Result<NewNode, FileError> {
         let policy = {
             let view = self.machine.view()?;
-            read::stripe_policy(&*view, dir).map_err(store_failed)?
+            read::stripe_policy(&*view, dir)?
         };
         let StripePolicy { unit, columns } = policy.unwrap_or(self.cluster.default_stripe().into());
         let Some(choice) = self.placement.choose(&self.cluster.data_servers.usable(), columns) else {
             tracing::warn!("no data server is there to keep a new file: start one with `heorot ds`");
-            return Err(Status::Delay);
+            return Err(FileError::Delay);
         };
         Ok(NewNode::File(self.layout_of(choice, unit).await?))
     }
 
     /// The layout of what placement chose; its device is made if there is none yet.
-    pub(crate) async fn layout_of(&self, choice: Choice, unit: StripeUnit) -> Result<FileLayout, Status> {
+    pub(crate) async fn layout_of(&self, choice: Choice, unit: StripeUnit) -> Result<FileLayout, FileError> {
         let Choice { targets, first } = choice;
         let columns = targets.len() as u32;
         let device = match self.placement.device(&targets) {
@@ -31,7 +30,7 @@ impl Data {
             None => {
                 let command = Command::DefineDevice { targets: targets.clone() };
                 let Reply::Device { id } = self.state.propose(None, command).await? else {
-                    return Err(Status::ServerFault);
+                    return Err(FileError::Fault);
                 };
                 self.placement.learn(targets, id);
                 id

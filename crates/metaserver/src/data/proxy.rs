@@ -14,12 +14,11 @@ use store::View;
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
-use wire::nfs4::Status;
 use wire::xdr::{Decode, Encode, Payload};
 
 use crate::data::Data;
 use crate::data::migration::Small;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// A data server that does not answer in this time is taken for dead, and the client is told to come again.
 const DATA_TIME_MAX: Duration = Duration::from_secs(20);
@@ -74,29 +73,29 @@ impl WriteVerifier {
     }
 }
 
-fn data_failed(status: data::Status) -> Status {
+fn data_failed(status: data::Status) -> FileError {
     match status {
-        data::Status::NoSpace => Status::NoSpc,
-        data::Status::Stale | data::Status::NotFound => Status::Stale,
-        data::Status::Delay => Status::Delay,
-        data::Status::ReadOnly => Status::RoFs,
-        data::Status::Invalid => Status::Inval,
-        data::Status::NotSupported => Status::NotSupp,
+        data::Status::NoSpace => FileError::NoSpace,
+        data::Status::Stale | data::Status::NotFound => FileError::Stale,
+        data::Status::Delay => FileError::Delay,
+        data::Status::ReadOnly => FileError::ReadOnly,
+        data::Status::Invalid => FileError::Invalid,
+        data::Status::NotSupported => FileError::NotSupported,
         // The data server has logged which object or target it is, and reports the target's condition.
-        data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => Status::Io,
+        data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => FileError::Io,
         // Until the operator of the data server confirms the restore: the register answer says so in both
         // logs.
-        data::Status::OtherIncarnation => Status::Delay,
+        data::Status::OtherIncarnation => FileError::Delay,
         other => {
             tracing::error!(status = ?other, "data server refused");
-            Status::Io
+            FileError::Io
         }
     }
 }
 
 /// The incarnation of the group as data servers are told it: the first half of its id, and its number.
-pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), Status> {
-    let incarnation = read::incarnation(view).map_err(store_failed)?.ok_or(Status::Delay)?;
+pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), FileError> {
+    let incarnation = read::incarnation(view)?.ok_or(FileError::Delay)?;
     let [a, b, c, d, e, f, g, h, ..] = incarnation.id;
     Ok((u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1), incarnation.epoch))
 }
@@ -104,9 +103,9 @@ pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), Status> {
 impl Data {
     /// Where the objects of `inode` are. `Delay` while its data are not in objects: see
     /// [`crate::data::migration::migrate_to_objects`].
-    pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, Status> {
-        inode.layout().ok_or(Status::Inval)?;
-        let columns = inode.columns().ok_or(Status::Delay)?;
+    pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, FileError> {
+        inode.layout().ok_or(FileError::Invalid)?;
+        let columns = inode.columns().ok_or(FileError::Delay)?;
         self.file_data_of(inode.id, inode.generation, columns)
     }
 
@@ -116,9 +115,9 @@ impl Data {
         inode: InodeId,
         generation: u32,
         layout: FileLayout,
-    ) -> Result<FileData, Status> {
+    ) -> Result<FileData, FileError> {
         let view = self.machine.view()?;
-        let device = read::device(&*view, layout.device).map_err(store_failed)?.ok_or(Status::Io)?;
+        let device = read::device(&*view, layout.device)?.ok_or(FileError::Io)?;
         let file = FileHandle { volume: self.machine.volume, inode: inode.0, generation };
         let incarnation = incarnation(&*view)?.0;
         Ok(FileData { file, layout, targets: device.targets, incarnation })
@@ -151,7 +150,7 @@ impl Data {
         target: TargetId,
         procedure: Procedure,
         arguments: A,
-    ) -> impl Future<Output = Result<R, Status>> + Send + 'static
+    ) -> impl Future<Output = Result<R, FileError>> + Send + 'static
     where
         A: Encode + Send + Sync + 'static,
         R: Send + 'static,
@@ -167,7 +166,7 @@ impl Data {
         procedure: Procedure,
         arguments: A,
         limit: Duration,
-    ) -> impl Future<Output = Result<R, Status>> + Send + 'static
+    ) -> impl Future<Output = Result<R, FileError>> + Send + 'static
     where
         A: Encode + Send + Sync + 'static,
         R: Send + 'static,
@@ -181,13 +180,13 @@ impl Data {
                 biased;
                 answer = reach.peer.call(procedure as u32, &arguments, limit) => answer,
                 // A server that hangs is not waited for any longer.
-                () = data.until_lost(target) => return Err(Status::Io),
+                () = data.until_lost(target) => return Err(FileError::Io),
             };
             let result: Result<R, data::Status> = answer.map_err(|error| {
                 reach.failed(procedure.name(), &error);
                 // Nobody has the data but this server: the client waits for it to come back, until it is
                 // declared lost.
-                if data.is_lost(target) { Status::Io } else { Status::Delay }
+                if data.is_lost(target) { FileError::Io } else { FileError::Delay }
             })?;
             reach.answered();
             result.map_err(|status| {
@@ -203,7 +202,7 @@ impl Data {
         inode: &Inode,
         offset: u64,
         count: u32,
-    ) -> Result<(Payload, bool), Status> {
+    ) -> Result<(Payload, bool), FileError> {
         let gone;
         let inode = match inode.columns() {
             Some(_) => inode,
@@ -237,13 +236,13 @@ impl Data {
             calls.spawn(async move { (index, call.await) });
         }
         while let Some(done) = calls.join_next().await {
-            let (index, result) = done.map_err(|_| Status::ServerFault)?;
+            let (index, result) = done.map_err(|_| FileError::Fault)?;
             pieces[index].1 = result?.payload;
         }
         let mut payload = Payload::default();
         for (len, piece) in pieces {
             // An object ends before a hole does, and holds nothing where nothing was written.
-            let hole = len.checked_sub(piece.len()).ok_or(Status::ServerFault)?;
+            let hole = len.checked_sub(piece.len()).ok_or(FileError::Fault)?;
             payload.append(piece);
             push_zeros(&mut payload, hole);
         }
@@ -258,7 +257,7 @@ impl Data {
         offset: u64,
         payload: Payload,
         stable: bool,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         self.write_columns(&self.file_data(inode)?, offset, payload, stable).await
     }
 
@@ -269,7 +268,7 @@ impl Data {
         offset: u64,
         payload: Payload,
         stable: bool,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         let handles = self.object_handles(data);
         let mut calls = JoinSet::new();
         for extent in data.layout.extents(offset, payload.len() as u64) {
@@ -282,11 +281,11 @@ impl Data {
             calls.spawn(async move { (target, len, call.await) });
         }
         while let Some(done) = calls.join_next().await {
-            let (target, len, result) = done.map_err(|_| Status::ServerFault)?;
+            let (target, len, result) = done.map_err(|_| FileError::Fault)?;
             let result = result?;
             self.write_verifier.saw(target, result.verifier);
             if result.count != len {
-                return Err(Status::Io);
+                return Err(FileError::Io);
             }
         }
         self.metrics.file_bytes_written.inc_by(payload.len() as u64);
@@ -301,11 +300,11 @@ impl Data {
         offset: u64,
         payload: Payload,
         stable: bool,
-    ) -> Result<Inode, Status> {
+    ) -> Result<Inode, FileError> {
         for _ in 0..RELOCATIONS_MAX {
             match self.write_data(&inode, offset, payload.clone(), stable).await {
                 Ok(()) => return Ok(inode),
-                Err(status @ (Status::NoSpc | Status::Io | Status::RoFs)) => {
+                Err(status @ (FileError::NoSpace | FileError::Io | FileError::ReadOnly)) => {
                     inode = self.relocate(&inode).await?.ok_or(status)?;
                 }
                 Err(status) => return Err(status),
@@ -315,7 +314,7 @@ impl Data {
     }
 
     /// Brings a file's unstable writes to disk on all its data servers.
-    pub(crate) async fn commit_data(&self, inode: &Inode) -> Result<(), Status> {
+    pub(crate) async fn commit_data(&self, inode: &Inode) -> Result<(), FileError> {
         if inode.data() == Some(DataPlace::Inline) {
             return Ok(()); // each write was durable when it was answered
         }
@@ -330,7 +329,7 @@ impl Data {
             calls.spawn(async move { (target, call.await) });
         }
         while let Some(done) = calls.join_next().await {
-            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            let (target, result) = done.map_err(|_| FileError::Fault)?;
             self.write_verifier.saw(target, result?.verifier);
         }
         Ok(())
@@ -342,7 +341,7 @@ impl Data {
         &self,
         data: &FileData,
         is_meant: impl Fn(u32) -> bool,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         let mut by_target = BTreeMap::<TargetId, Vec<Bytes>>::new();
         let all = (0..).zip(self.object_handles(data));
         for (_, (target, handle)) in all.filter(|(column, _)| is_meant(*column)) {
@@ -354,13 +353,13 @@ impl Data {
             calls.spawn(self.call_target::<_, ()>(target, Procedure::Make, args));
         }
         while let Some(done) = calls.join_next().await {
-            done.map_err(|_| Status::ServerFault)??;
+            done.map_err(|_| FileError::Fault)??;
         }
         Ok(())
     }
 
     /// Shortens a file's objects to what a file of `size` bytes has of them.
-    pub(crate) async fn truncate_data(&self, data: &FileData, size: u64) -> Result<(), Status> {
+    pub(crate) async fn truncate_data(&self, data: &FileData, size: u64) -> Result<(), FileError> {
         let mut calls = JoinSet::new();
         for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
             let len = data.layout.object_len(column as u32, size);
@@ -368,7 +367,7 @@ impl Data {
             calls.spawn(self.call_target::<_, ()>(target, Procedure::Truncate, args));
         }
         while let Some(done) = calls.join_next().await {
-            done.map_err(|_| Status::ServerFault)??;
+            done.map_err(|_| FileError::Fault)??;
         }
         Ok(())
     }

@@ -7,11 +7,11 @@ use namespace::{Inode, TargetId};
 use tokio::task::JoinSet;
 use wire::data::seek::What;
 use wire::data::{self, Procedure, Run};
-use wire::nfs4::Status;
 use wire::xdr::Payload;
 
 use crate::data::Data;
 use crate::data::migration::{Small, seek_small};
+use crate::errors::FileError;
 
 /// Runs of one READ_PLUS at most: what their lengths and offsets take of a reply stays small.
 pub(crate) const RUNS_MAX: usize = 128;
@@ -48,7 +48,7 @@ impl Data {
         inode: &Inode,
         offset: u64,
         what: What,
-    ) -> Result<Option<u64>, Status> {
+    ) -> Result<Option<u64>, FileError> {
         if inode.columns().is_none() {
             return Ok(seek_small(inode, offset, what));
         }
@@ -65,7 +65,7 @@ impl Data {
         inode: &Inode,
         offset: u64,
         what: What,
-    ) -> Result<Vec<(u32, Option<u64>)>, Status> {
+    ) -> Result<Vec<(u32, Option<u64>)>, FileError> {
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
         let mut found = Vec::new();
@@ -80,7 +80,7 @@ impl Data {
             calls.spawn(async move { (column, call.await) });
         }
         while let Some(done) = calls.join_next().await {
-            let (column, result) = done.map_err(|_| Status::ServerFault)?;
+            let (column, result) = done.map_err(|_| FileError::Fault)?;
             found.push((column, result?.found));
         }
         Ok(found)
@@ -89,15 +89,15 @@ impl Data {
     /// Reserves room for a range on all data servers, durably.
     ///
     /// # Errors
-    /// `NoSpc` if one of them has not enough: all are asked before any reserves. If others take the room in
+    /// `NoSpace` if one of them has not enough: all are asked before any reserves. If others take the room in
     /// between, some of the range may be reserved all the same, which a repetition then finds.
-    pub(crate) async fn allocate_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), Status> {
+    pub(crate) async fn allocate_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), FileError> {
         let mut rooms = Rooms::default();
         for (_, asked) in self.allocate_columns(inode, offset, len, true).await? {
             rooms.add(asked.file_system, asked.needed, asked.free);
         }
         if !rooms.suffice() {
-            return Err(Status::NoSpc);
+            return Err(FileError::NoSpace);
         }
         for (target, done) in self.allocate_columns(inode, offset, len, false).await? {
             self.write_verifier.saw(target, done.verifier);
@@ -111,7 +111,7 @@ impl Data {
         offset: u64,
         len: u64,
         ask: bool,
-    ) -> Result<Vec<(TargetId, data::allocate::ResOk)>, Status> {
+    ) -> Result<Vec<(TargetId, data::allocate::ResOk)>, FileError> {
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
         for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
@@ -124,14 +124,14 @@ impl Data {
         }
         let mut answers = Vec::with_capacity(calls.len());
         while let Some(done) = calls.join_next().await {
-            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            let (target, result) = done.map_err(|_| FileError::Fault)?;
             answers.push((target, result?));
         }
         Ok(answers)
     }
 
     /// Makes a range a hole on all data servers, durably.
-    pub(crate) async fn punch_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), Status> {
+    pub(crate) async fn punch_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), FileError> {
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
         for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
@@ -142,7 +142,7 @@ impl Data {
             }
         }
         while let Some(done) = calls.join_next().await {
-            done.map_err(|_| Status::ServerFault)??;
+            done.map_err(|_| FileError::Fault)??;
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Data {
         inode: &Inode,
         offset: u64,
         count: u32,
-    ) -> Result<(Vec<Run>, bool), Status> {
+    ) -> Result<(Vec<Run>, bool), FileError> {
         if inode.columns().is_none()
             && let Small::Data { data, hole, eof } = self.read_small(inode, offset, count)?
         {
@@ -175,7 +175,7 @@ impl Data {
             calls.spawn(async move { (index, call.await) });
         }
         while let Some(done) = calls.join_next().await {
-            let (index, result) = done.map_err(|_| Status::ServerFault)?;
+            let (index, result) = done.map_err(|_| FileError::Fault)?;
             pieces[index].1 = result?.runs;
         }
         let (runs, bytes) = join(pieces)?;
@@ -187,12 +187,12 @@ impl Data {
 
 /// One list of runs from those of the pieces, each with its length: neighbours of a kind become one, and
 /// where an object ended, a hole goes on to the end of the piece. Also how many bytes they are.
-fn join(pieces: Vec<(u64, Vec<Run>)>) -> Result<(Vec<Run>, u64), Status> {
+fn join(pieces: Vec<(u64, Vec<Run>)>) -> Result<(Vec<Run>, u64), FileError> {
     let mut runs: Vec<Run> = Vec::new();
     let mut bytes = 0;
     for (len, piece) in pieces {
         let known: u64 = piece.iter().map(length).fold(0, u64::saturating_add);
-        let rest = len.checked_sub(known).ok_or(Status::ServerFault)?;
+        let rest = len.checked_sub(known).ok_or(FileError::Fault)?;
         for run in piece.into_iter().chain([Run::Hole(rest)]) {
             let (len, full) = (length(&run), runs.len() == RUNS_MAX);
             match (runs.last_mut(), run) {
@@ -253,7 +253,7 @@ mod tests {
                 _ => assert_eq!(run, expected),
             }
         }
-        assert_eq!(join(vec![(1, vec![Run::Hole(2)])]), Err(Status::ServerFault), "longer than asked for");
+        assert_eq!(join(vec![(1, vec![Run::Hole(2)])]), Err(FileError::Fault), "longer than asked for");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use namespace::{DataPlace, Inode, LayoutState};
-use wire::nfs4::Status;
 
 use crate::data::Data;
+use crate::errors::FileError;
 use crate::state::recall::Holders;
 
 impl Data {
@@ -15,7 +15,7 @@ impl Data {
     /// # Errors
     /// `Delay` as with [`ClientState::recall_layouts`], or while a data server that is to get the data is
     /// away.
-    pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
+    pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), FileError> {
         if inode.data() == Some(DataPlace::Migrating) {
             self.migrate_to_objects(inode.id).await?;
         }

@@ -12,10 +12,10 @@
 use namespace::{Command, DataPlace, FileLayout, Inode, Reply, TargetId};
 use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
-use wire::nfs4::Status;
 
 use crate::data::Data;
 use crate::data::proxy::FileData;
+use crate::errors::FileError;
 use crate::state::recall::Holders;
 
 impl Data {
@@ -24,7 +24,7 @@ impl Data {
     ///
     /// # Errors
     /// `Delay` while a client has not returned a layout, or when another command came in between.
-    pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, Status> {
+    pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, FileError> {
         self.relocate_from(before, &|target| self.cluster.data_servers.is_unfit(target)).await
     }
 
@@ -33,7 +33,7 @@ impl Data {
         &self,
         before: &Inode,
         leaves: &(dyn Fn(TargetId) -> bool + Sync),
-    ) -> Result<Option<Inode>, Status> {
+    ) -> Result<Option<Inode>, FileError> {
         let turn = self.relocations.of(before.id);
         let _mine = turn.lock().await;
         let inode = self.machine.inode(&*self.machine.view()?, before.id)?;
@@ -50,12 +50,12 @@ impl Data {
         let command = Command::Relocate { inode: inode.id, from: layout, to };
         match self.state.propose(None, command).await? {
             Reply::Attributes { inode, .. } => Ok(Some(inode)),
-            _ => Err(Status::ServerFault),
+            _ => Err(FileError::Fault),
         }
     }
 
     /// Another place for a file whose data are with its inode.
-    async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, Status> {
+    async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data_of(inode.id, inode.generation, layout)?;
         let usable = self.cluster.data_servers.usable();
         let is_usable = |target: &TargetId| usable.iter().any(|u| u.target == *target && u.has_room);
@@ -75,7 +75,7 @@ impl Data {
         &self,
         inode: &Inode,
         leaves: &(dyn Fn(TargetId) -> bool + Sync),
-    ) -> Result<Option<FileLayout>, Status> {
+    ) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data(inode)?;
         let unfit: Vec<u32> = (0..data.layout.columns)
             .filter(|column| {
@@ -136,7 +136,7 @@ impl Data {
     }
 
     /// Whether a striped file has a column on a target that is lost.
-    pub(crate) fn has_lost_column(&self, inode: &Inode) -> Result<bool, Status> {
+    pub(crate) fn has_lost_column(&self, inode: &Inode) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
         if lost.is_empty() || inode.columns().is_none() {
             return Ok(false);
@@ -149,20 +149,18 @@ impl Data {
     ///
     /// # Errors
     /// `Io` when one is that holds data.
-    pub(crate) async fn leave_lost_targets(&self, inode: &Inode) -> Result<(), Status> {
+    pub(crate) async fn leave_lost_targets(&self, inode: &Inode) -> Result<(), FileError> {
         if !self.has_lost_column(inode)? {
             return Ok(());
         }
         // A truncation that waits for the target is not done: nothing can move, and waiting for it would have
         // no end.
-        if namespace::read::pending_truncation(&*self.machine.view()?, inode.id)
-            .map_err(crate::errors::store_failed)?
-        {
-            return Err(Status::Io);
+        if namespace::read::pending_truncation(&*self.machine.view()?, inode.id)? {
+            return Err(FileError::Io);
         }
         match self.relocate(inode).await? {
             Some(moved) if !self.has_lost_column(&moved)? => Ok(()),
-            _ => Err(Status::Io),
+            _ => Err(FileError::Io),
         }
     }
 
@@ -170,10 +168,10 @@ impl Data {
     ///
     /// # Errors
     /// `Delay` while one is; `Io` when it cannot be done, since a target is lost.
-    pub(crate) fn check_no_truncation(&self, view: &dyn store::View, inode: &Inode) -> Result<(), Status> {
-        if !namespace::read::pending_truncation(view, inode.id).map_err(crate::errors::store_failed)? {
+    pub(crate) fn check_no_truncation(&self, view: &dyn store::View, inode: &Inode) -> Result<(), FileError> {
+        if !namespace::read::pending_truncation(view, inode.id)? {
             return Ok(());
         }
-        if self.has_lost_column(inode)? { Err(Status::Io) } else { Err(Status::Delay) }
+        if self.has_lost_column(inode)? { Err(FileError::Io) } else { Err(FileError::Delay) }
     }
 }

@@ -14,11 +14,10 @@ use std::time::Duration;
 use namespace::{InodeId, NodeKey, TargetId, read};
 use tokio::time::Instant;
 use wire::data::ObjectEntry;
-use wire::nfs4::Status;
 
 use crate::data::Data;
 use crate::data::orphans::ByOwner;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// Time for objects to leave one data server in one command. What was done stays done: the next goes on from
 /// there.
@@ -34,7 +33,7 @@ pub(super) struct Remaining {
     /// That there may be more, since the time was up.
     has_more: bool,
     /// A target that could not be asked.
-    not_asked: Option<(TargetId, Status)>,
+    not_asked: Option<(TargetId, FileError)>,
 }
 
 impl fmt::Display for Remaining {
@@ -101,7 +100,7 @@ impl Data {
         target: TargetId,
         until: Instant,
         remaining: &mut Remaining,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         let mut after = None;
         loop {
             let page = self.list_objects(target, after).await?;
@@ -125,8 +124,8 @@ impl Data {
     }
 
     /// Moves one file's empty columns; how many of its objects stay.
-    async fn leave_objects(&self, target: TargetId, inode: InodeId, objects: u64) -> Result<u64, Status> {
-        let Some(inode) = read::inode(&*self.machine.view()?, inode).map_err(store_failed)? else {
+    async fn leave_objects(&self, target: TargetId, inode: InodeId, objects: u64) -> Result<u64, FileError> {
+        let Some(inode) = read::inode(&*self.machine.view()?, inode)? else {
             return Ok(0);
         };
         let Some(layout) = inode.layout() else { return Ok(0) };

@@ -23,11 +23,11 @@ use store::View;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::data::{ObjectStat, Procedure, stat};
-use wire::nfs4::{Bitmap, Status, attr};
+use wire::nfs4::{Bitmap, attr};
 
 use crate::data::Data;
 use crate::data::proxy::FileData;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// An operation waits this long for a data server that does not answer; then its client is told to come
 /// again, so that no slot is held.
@@ -55,7 +55,7 @@ pub(crate) struct Rounds {
 /// The last round of a file.
 struct Round {
     began: u64,
-    outcome: Result<(), Status>,
+    outcome: Result<(), FileError>,
 }
 
 impl Rounds {
@@ -138,32 +138,32 @@ impl Data {
     ///
     /// # Errors
     /// `Delay` when a data server of the file has not answered for [`HOLD_MAX`].
-    pub(crate) async fn true_inode(&self, inode: Inode) -> Result<Inode, Status> {
+    pub(crate) async fn true_inode(&self, inode: Inode) -> Result<Inode, FileError> {
         let came = self.rounds.ticket();
         if !self.is_unsettled(&*self.machine.view()?, &inode)? {
             return Ok(inode);
         }
         self.learn(inode.id, came).await?;
         let now = self.machine.inode(&*self.machine.view()?, inode.id)?;
-        if now.generation == inode.generation { Ok(now) } else { Err(Status::Stale) }
+        if now.generation == inode.generation { Ok(now) } else { Err(FileError::Stale) }
     }
 
     /// The same for an operation that depends on the size only from `end` on: bytes below the size that is
     /// known are there.
-    pub(crate) async fn true_inode_beyond(&self, inode: Inode, end: u64) -> Result<Inode, Status> {
+    pub(crate) async fn true_inode_beyond(&self, inode: Inode, end: u64) -> Result<Inode, FileError> {
         if end <= inode.size { Ok(inode) } else { self.true_inode(inode).await }
     }
 
     /// Whether the data servers may know more of a file than its inode says.
-    pub(crate) fn is_unsettled(&self, view: &dyn View, inode: &Inode) -> Result<bool, Status> {
+    pub(crate) fn is_unsettled(&self, view: &dyn View, inode: &Inode) -> Result<bool, FileError> {
         if inode.columns().is_none() {
             return Ok(false);
         }
-        Ok(read::unsettled(view, inode.id).map_err(store_failed)?.is_some())
+        Ok(read::unsettled(view, inode.id)?.is_some())
     }
 
     /// Has what the data servers know become part of a file, unless that was done in a round since `came`.
-    async fn learn(&self, inode: InodeId, came: u64) -> Result<(), Status> {
+    async fn learn(&self, inode: InodeId, came: u64) -> Result<(), FileError> {
         let file = self.rounds.of(inode);
         let mut last = file.lock().await;
         if let Some(round) = last.as_ref().filter(|round| round.began > came) {
@@ -177,7 +177,7 @@ impl Data {
                 break Ok(());
             }
             if Instant::now() + ASK_AGAIN >= deadline {
-                break Err(Status::Delay);
+                break Err(FileError::Delay);
             }
             tokio::time::sleep(ASK_AGAIN).await;
         };
@@ -188,7 +188,7 @@ impl Data {
     /// Has what the data servers know become part of these files, as far as they are unsettled. Those are
     /// returned of which a data server did not answer. `durable`: the data are made durable first, so that a
     /// file that nobody can write through a layout is settled by it.
-    pub(crate) async fn observe(&self, files: &[InodeId], durable: bool) -> Result<Vec<InodeId>, Status> {
+    pub(crate) async fn observe(&self, files: &[InodeId], durable: bool) -> Result<Vec<InodeId>, FileError> {
         let mut failed = Vec::new();
         for some in files.chunks(FILES_AT_ONCE) {
             let (known, silent) = self.ask(some, durable).await?;
@@ -220,7 +220,7 @@ impl Data {
         &self,
         files: &[InodeId],
         durable: bool,
-    ) -> Result<(Vec<(Asked, Observation)>, Vec<InodeId>), Status> {
+    ) -> Result<(Vec<(Asked, Observation)>, Vec<InodeId>), FileError> {
         let (mut asked, data) = self.to_ask(files)?;
         let silent = self.stat_columns(&mut asked, &data, durable).await?;
         let (silent, known): (Vec<Asked>, Vec<Asked>) =
@@ -232,16 +232,16 @@ impl Data {
         Ok((known.into_iter().map(seen).collect(), silent.iter().map(|file| file.inode).collect()))
     }
 
-    fn to_ask(&self, files: &[InodeId]) -> Result<(Vec<Asked>, Vec<FileData>), Status> {
+    fn to_ask(&self, files: &[InodeId]) -> Result<(Vec<Asked>, Vec<FileData>), FileError> {
         let view = self.machine.view()?;
         let (mut asked, mut data) = (Vec::new(), Vec::new());
         for id in files {
-            let Some(mark) = read::unsettled(&*view, *id).map_err(store_failed)? else { continue };
-            let Some(inode) = read::inode(&*view, *id).map_err(store_failed)? else { continue };
+            let Some(mark) = read::unsettled(&*view, *id)? else { continue };
+            let Some(inode) = read::inode(&*view, *id)? else { continue };
             let Some(layout) = inode.columns() else { continue };
             // The objects are longer than the file until they are truncated: the size is the one that was
             // set.
-            if read::pending_truncation(&*view, *id).map_err(store_failed)? {
+            if read::pending_truncation(&*view, *id)? {
                 continue;
             }
             data.push(self.file_data(&inode)?);
@@ -257,7 +257,7 @@ impl Data {
         asked: &mut [Asked],
         data: &[FileData],
         sync: bool,
-    ) -> Result<Vec<InodeId>, Status> {
+    ) -> Result<Vec<InodeId>, FileError> {
         let mut by_target: BTreeMap<TargetId, Columns> = BTreeMap::new();
         for (file, data) in data.iter().enumerate() {
             for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
@@ -275,15 +275,15 @@ impl Data {
         }
         let mut silent = Vec::new();
         while let Some(done) = calls.join_next().await {
-            let (places, answer) = done.map_err(|_| Status::ServerFault)?;
+            let (places, answer) = done.map_err(|_| FileError::Fault)?;
             match answer {
                 Ok(found) if found.objects.len() == places.len() => {
                     for ((file, column), object) in places.into_iter().zip(found.objects) {
                         asked[file].objects[column] = Some(object);
                     }
                 }
-                Ok(_) => return Err(Status::ServerFault),
-                Err(Status::Delay) => silent.extend(places.iter().map(|(file, _)| asked[*file].inode)),
+                Ok(_) => return Err(FileError::Fault),
+                Err(FileError::Delay) => silent.extend(places.iter().map(|(file, _)| asked[*file].inode)),
                 // Its disk failed. What was on it cannot be read, and what is known of the file is told.
                 Err(status) => tracing::debug!(?status, "a target cannot say how long its objects are"),
             }
@@ -292,11 +292,11 @@ impl Data {
     }
 
     /// What a grant of a layout to write says of the objects before it: [`Observation::version`].
-    pub(crate) async fn version_before_grant(&self, inode: &Inode) -> Result<u64, Status> {
+    pub(crate) async fn version_before_grant(&self, inode: &Inode) -> Result<u64, FileError> {
         // Its objects were made just now. Unknown: the first look finds another version, and takes that for a
         // write.
         let Some(layout) = inode.columns() else { return Ok(self.machine.entropy.u64()) };
-        let mark = read::unsettled(&*self.machine.view()?, inode.id).map_err(store_failed)?;
+        let mark = read::unsettled(&*self.machine.view()?, inode.id)?;
         if let Some(mark) = mark {
             return Ok(mark.version);
         }
@@ -320,11 +320,10 @@ impl Data {
         }
     }
 
-    async fn settle_round(&self) -> Result<(), Status> {
+    async fn settle_round(&self) -> Result<(), FileError> {
         let mut after = InodeId(0);
         loop {
-            let files =
-                read::to_settle(&*self.machine.view()?, after, FILES_AT_ONCE).map_err(store_failed)?;
+            let files = read::to_settle(&*self.machine.view()?, after, FILES_AT_ONCE)?;
             let Some(last) = files.last() else { return Ok(()) };
             after = *last;
             let waiting = self.observe(&files, true).await?;

@@ -16,6 +16,7 @@ use wire::nfs4::{ArgOp, Status};
 use wire::rpc::Credential;
 
 use crate::consistency::Consistency;
+use crate::errors::FileError;
 use crate::exports::Admission;
 use crate::exports::{Access, Export, Exports, Rules, changes_pending};
 use crate::nfs4::Context;
@@ -109,13 +110,13 @@ impl Admission {
     /// `Access` for an address that nothing is exported to, and for an unprivileged source port where
     /// privileged ones are asked for. `Stale` for an address that other directories are exported to: a handle
     /// that it learnt elsewhere.
-    pub(crate) fn rules(&self, connection: &Connection, export: InodeId) -> Result<Rules, Status> {
+    pub(crate) fn rules(&self, connection: &Connection, export: InodeId) -> Result<Rules, FileError> {
         let exports = self.cluster.exports.get();
         match exports.find(export, connection.peer().ip()) {
             Some(export) if admits_port(&export.rules, connection) => Ok(export.rules),
-            Some(_) => Err(Status::Access),
-            None if admits_any(&exports, connection) => Err(Status::Stale),
-            None => Err(Status::Access),
+            Some(_) => Err(FileError::Access),
+            None if admits_any(&exports, connection) => Err(FileError::Stale),
+            None => Err(FileError::Access),
         }
     }
 
@@ -123,8 +124,8 @@ impl Admission {
     ///
     /// # Errors
     /// `Access` if not.
-    pub(crate) fn check_admitted(&self, connection: &Connection) -> Result<(), Status> {
-        if admits_any(&self.cluster.exports.get(), connection) { Ok(()) } else { Err(Status::Access) }
+    pub(crate) fn check_admitted(&self, connection: &Connection) -> Result<(), FileError> {
+        if admits_any(&self.cluster.exports.get(), connection) { Ok(()) } else { Err(FileError::Access) }
     }
 
     /// The exports that this connection is admitted to, one for each directory.
@@ -150,7 +151,7 @@ impl Admission {
         connection: &Connection,
         credential: &Credential,
         export: InodeId,
-    ) -> Result<User, Status> {
+    ) -> Result<User, FileError> {
         Ok(User::new(credential, &self.rules(connection, export)?, export))
     }
 
@@ -159,7 +160,7 @@ impl Admission {
     ///
     /// # Errors
     /// As [`Admission::rules`].
-    pub(crate) fn admit(&self, context: &Context, op: &ArgOp) -> Result<(), Status> {
+    pub(crate) fn admit(&self, context: &Context, op: &ArgOp) -> Result<(), FileError> {
         match context.state.current.map(|current| current.via) {
             _ if is_for_everybody(op) => Ok(()),
             Some(Via::Export(export)) => self.rules(&context.connection, export).map(drop),
@@ -170,7 +171,7 @@ impl Admission {
     /// Whether the current file may be changed.
     ///
     /// # Errors
-    /// `RoFs` if not, or as [`Admission::rules`].
+    /// `ReadOnly` if not, or as [`Admission::rules`].
     pub(crate) fn check_writable(&self, context: &Context) -> Result<(), Status> {
         let Via::Export(export) = context.state.current()?.via else { return Err(Status::RoFs) };
         match self.rules(&context.connection, export)?.access {
@@ -184,7 +185,12 @@ impl Admission {
     ///
     /// # Errors
     /// `Stale` if not.
-    pub(crate) fn check_inside(&self, view: &dyn View, export: InodeId, dir: &Inode) -> Result<(), Status> {
+    pub(crate) fn check_inside(
+        &self,
+        view: &dyn View,
+        export: InodeId,
+        dir: &Inode,
+    ) -> Result<(), FileError> {
         if export == InodeId::ROOT {
             return Ok(());
         }
@@ -195,12 +201,12 @@ impl Admission {
             }
             let above = match parent {
                 Some(above) if above != at => above,
-                _ => return Err(Status::Stale),
+                _ => return Err(FileError::Stale),
             };
             parent = self.machine.inode(view, above)?.directory().map(|directory| directory.parent);
             at = above;
         }
-        Err(Status::Stale)
+        Err(FileError::Stale)
     }
 }
 

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use store::View;
 use wire::nfs4::{ArgOp, ResOp, Status};
 
-use crate::errors::store_failed;
+use crate::errors::{FileError, store_failed};
 use crate::exports::Admission;
 use crate::exports::Export;
 use crate::exports::admission::{DEPTH_MAX, Via, is_for_everybody};
@@ -44,7 +44,7 @@ const MODE: u32 = 0o555;
 pub(crate) struct DirectoryNames(Mutex<HashMap<InodeId, Vec<u8>>>);
 
 /// An entry of a pseudo directory, what it names, and what a client comes to it through.
-type PseudoEntry = (Entry, Result<Inode, Status>, Via);
+type PseudoEntry = (Entry, Result<Inode, FileError>, Via);
 
 impl DirectoryNames {
     fn get(&self, dir: InodeId) -> Option<Vec<u8>> {
@@ -103,10 +103,10 @@ impl PseudoTree {
     ///
     /// # Errors
     /// `Stale` when none of the client's exports is below the directory any more.
-    pub(crate) fn directory(&self, server: &Metaserver, real: &Inode) -> Result<Inode, Status> {
+    pub(crate) fn directory(&self, server: &Metaserver, real: &Inode) -> Result<Inode, FileError> {
         let children = self.children(real.id);
         if children.is_empty() && real.id != InodeId::ROOT {
-            return Err(Status::Stale);
+            return Err(FileError::Stale);
         }
         Ok(Inode {
             mode: MODE,
@@ -125,17 +125,17 @@ impl PseudoTree {
 
 impl Admission {
     /// The way from the root to an exported directory as it is now; none: it was removed.
-    pub(crate) fn way_to(&self, view: &dyn View, export: &Export) -> Result<Option<Way>, Status> {
+    pub(crate) fn way_to(&self, view: &dyn View, export: &Export) -> Result<Option<Way>, FileError> {
         self.way_with_hint(view, export.root, &export.path)
     }
 
     /// The path of a directory, for people; empty: it was removed.
-    fn path_of_directory(&self, view: &dyn View, dir: InodeId) -> Result<String, Status> {
+    fn path_of_directory(&self, view: &dyn View, dir: InodeId) -> Result<String, FileError> {
         Ok(self.way_with_hint(view, dir, "")?.map_or_else(String::new, |way| path_of(&way)))
     }
 
     /// The way to a directory that had this path once.
-    fn way_with_hint(&self, view: &dyn View, dir: InodeId, path: &str) -> Result<Option<Way>, Status> {
+    fn way_with_hint(&self, view: &dyn View, dir: InodeId, path: &str) -> Result<Option<Way>, FileError> {
         let (mut dirs, mut at) = (Vec::new(), dir);
         while at != InodeId::ROOT {
             let Some(inode) = read::inode(view, at).map_err(store_failed)? else { return Ok(None) };
@@ -165,7 +165,7 @@ impl Admission {
         parent: InodeId,
         dir: InodeId,
         exported: Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, Status> {
+    ) -> Result<Option<Vec<u8>>, FileError> {
         for name in [exported, self.directory_names.get(dir)].into_iter().flatten() {
             if read::lookup(view, parent, &name).map_err(store_failed)? == Some(dir) {
                 return Ok(Some(name));
@@ -182,7 +182,11 @@ impl Admission {
 
 impl Metaserver {
     /// What a client sees of the tree above its exports.
-    pub(crate) fn pseudo_tree(&self, view: &dyn View, connection: &Connection) -> Result<PseudoTree, Status> {
+    pub(crate) fn pseudo_tree(
+        &self,
+        view: &dyn View,
+        connection: &Connection,
+    ) -> Result<PseudoTree, FileError> {
         let exports = self.admission.admitted_exports(connection);
         let mut ways = Vec::with_capacity(exports.len());
         for export in &exports {

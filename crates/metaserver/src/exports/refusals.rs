@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use wire::nfs4::Status;
 
+use crate::errors::FileError;
 use crate::exports::Admission;
 
 /// Pairs of address and reason with lines of their own: about 100 KiB. All others share one line for each
@@ -149,10 +149,10 @@ fn one_network(address: IpAddr) -> IpAddr {
 }
 
 impl Admission {
-    /// Notes that a client was refused with `status`.
-    pub(crate) fn note_refused(&self, connection: &Connection, status: Status, asked: &[u8]) {
-        let reason = match status {
-            Status::Stale => Reason::Handle,
+    /// Notes that a client was refused by `why`.
+    pub(crate) fn note_refused(&self, connection: &Connection, why: FileError, asked: &[u8]) {
+        let reason = match why {
+            FileError::Stale => Reason::Handle,
             _ if self.cluster.exports.get().of_address(connection.peer().ip()).next().is_some() => {
                 Reason::Port
             }

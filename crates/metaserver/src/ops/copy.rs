@@ -99,7 +99,7 @@ pub(super) async fn in_columns_like(
     {
         server.state.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
     }
-    server.data.in_columns(target).await
+    Ok(server.data.in_columns(target).await?)
 }
 
 /// Whether all targets of a source's columns take new files.

@@ -1,12 +1,14 @@
 //! EXCHANGE_ID (RFC 8881, section 18.35).
 
-use namespace::{Command, Principal, Reply};
+use namespace::{Command, Error, Principal, Reply};
 use wire::nfs4::exchange_id::{
     Args, CONFIRMED_R, FLAGS_FROM_CLIENT, ResOk, SUPP_FENCE_OPS, ServerOwner, StateProtectArgs,
     StateProtectRes, UPD_CONFIRMED_REC_A, USE_PNFS_MDS,
 };
 use wire::nfs4::{ClientId, Status};
 use wire::rpc::Credential;
+
+use crate::errors::FileError;
 
 use crate::Metaserver;
 use crate::nfs4::Context;
@@ -44,7 +46,7 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
         update: args.flags & UPD_CONFIRMED_REC_A != 0,
     };
     let outcome = server.state.propose(None, command).await;
-    if outcome == Err(Status::ClidInUse) {
+    if outcome == Err(FileError::State(Error::ClientInUse)) {
         tracing::info!(%address, owner = %args.clientowner.ownerid.0.escape_ascii(), "client refused: another client, at another address or with another credential, has its name; it is served when the lease of that one has run out");
     }
     let Reply::Client { id, sequence, confirmed } = outcome? else {

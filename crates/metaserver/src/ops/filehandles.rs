@@ -5,6 +5,7 @@ use namespace::InodeId;
 use wire::nfs4::{FileHandle, Status, getfh, putfh};
 
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::nfs4::Context;
 
@@ -22,7 +23,7 @@ pub(crate) fn putrootfh(server: &Metaserver, context: &mut Context) -> Result<()
     let root = server.machine.inode(&*view, InodeId::ROOT)?;
     let of_volume = server.admission.rules(&context.connection, InodeId::ROOT);
     // Without any export the next operation is refused.
-    let via = if of_volume == Err(Status::Stale) { Via::Pseudo } else { Via::Export(InodeId::ROOT) };
+    let via = if of_volume == Err(FileError::Stale) { Via::Pseudo } else { Via::Export(InodeId::ROOT) };
     context.state.set_current(&root, via);
     Ok(())
 }

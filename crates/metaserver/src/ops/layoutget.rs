@@ -15,7 +15,7 @@ use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
 use super::getdeviceinfo::WireDevice;
 use crate::Metaserver;
-use crate::errors::store_failed;
+use crate::errors::{FileError, store_failed};
 use crate::nfs4::{Context, client, stateid, wire_stateid};
 
 /// What stands around the layout's body in a reply, for `maxcount`.
@@ -128,8 +128,8 @@ async fn make_objects_for_layouts(
         // wait for.
         return match server.data.leave_lost_targets(&inode).await {
             Ok(()) => Ok(None),
-            Err(Status::Io) => Err(Status::LayoutUnavailable.into()),
-            Err(status) => Err(status.into()),
+            Err(FileError::Io) => Err(Status::LayoutUnavailable.into()),
+            Err(error) => Err(error.into()),
         };
     }
     if args.stateid == Stateid::CURRENT {

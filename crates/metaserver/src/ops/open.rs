@@ -278,7 +278,7 @@ impl Opener<'_> {
             let view = self.server.machine.view()?;
             read::lookup(&*view, dir, name).map_err(store_failed)?.is_some()
         };
-        if exists { Ok(None) } else { self.server.data.place(dir).await.map(Some) }
+        if exists { Ok(None) } else { Ok(Some(self.server.data.place(dir).await?)) }
     }
 
     /// Creates, or takes what is there; what is to be truncated is truncated when nobody else has a layout of

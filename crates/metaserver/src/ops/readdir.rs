@@ -75,13 +75,13 @@ fn look(
         Via::Export(_) => {
             let add = |entry: Entry| {
                 let inode = server.machine.inode(&*view, entry.inode);
-                listing.add(&entry, inode, via)
+                listing.add(&entry, inode.map_err(Status::from), via)
             };
             read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
         }
         Via::Pseudo => {
             for (entry, inode, via) in server.pseudo_entries(&*view, context, dir.id, args.cookie)? {
-                if listing.add(&entry, inode, via).is_break() {
+                if listing.add(&entry, inode.map_err(Status::from), via).is_break() {
                     break;
                 }
             }

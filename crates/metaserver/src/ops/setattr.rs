@@ -58,7 +58,9 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
                 let inode = server.machine.inode(&*server.machine.view()?, inode.id)?;
                 server.data.before_truncation(&inode, Holders::AllBut(client)).await?;
             }
-            Ok(Reply::Attributes { deferred, .. }) => return server.data.finish_deferred(deferred).await,
+            Ok(Reply::Attributes { deferred, .. }) => {
+                return Ok(server.data.finish_deferred(deferred).await?);
+            }
             Ok(_) => return Err(Status::ServerFault),
             Err(status) => return Err(status),
         }

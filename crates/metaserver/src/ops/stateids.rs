@@ -15,7 +15,7 @@ pub(crate) async fn free(
     let client = client(context)?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     server.change(context, |_| Ok(Command::FreeState { client, stateid: given })).await?;
-    server.state.acknowledged(client)
+    Ok(server.state.acknowledged(client)?)
 }
 
 pub(crate) fn test(

@@ -2,11 +2,11 @@
 
 use namespace::Inode;
 use wire::nfs3::commit::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{check_file, failure, object};
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::user::User;
 
 /// Makes a file's unstable writes durable: all of them, whatever the range.
@@ -19,7 +19,7 @@ pub(crate) async fn commit(server: &Metaserver, user: &User, args: Args) -> Res 
     }
 }
 
-async fn committed(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> Result<(), Status> {
+async fn committed(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> Result<(), FileError> {
     let inode: Inode = object(server, &args.file)?;
     wcc.before(&inode);
     check_file(&inode)?;

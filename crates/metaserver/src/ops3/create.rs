@@ -3,12 +3,12 @@
 use namespace::{CallId, Change, Exists, Inode, Reply, SetAttributes};
 use wire::nfs3::SetAttr;
 use wire::nfs3::create::{Args, CreateHow, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{check_file, failure, make, setattr};
 use crate::Metaserver;
 use crate::attributes::setattr as rules;
+use crate::errors::FileError;
 use crate::user::{Permission, User};
 
 /// The command that sets a size is the second of the call; the first makes the file.
@@ -34,7 +34,7 @@ async fn created(
     call: &CallId,
     args: Args,
     wcc: &mut Wcc,
-) -> Result<(Inode, Option<Change>), Status> {
+) -> Result<(Inode, Option<Change>), FileError> {
     let (set, exists) = match &args.how {
         CreateHow::Unchecked(set) => (*set, Exists::Take),
         CreateHow::Guarded(set) => (*set, Exists::Refuse),
@@ -43,7 +43,7 @@ async fn created(
     let at = make::find(server, user, &args.at, wcc)?;
     let checked = match &at.found {
         // What this call has made before is not taken, and not truncated, but answered again.
-        Some(_) if server.has_changed3(call)? => Err(Status::Exist),
+        Some(_) if server.has_changed3(call)? => Err(FileError::Exists),
         Some(there) => match take(server, user, call, there.clone(), &args.how).await {
             Ok(taken) => return Ok((taken, None)),
             Err(status) => Err(status),
@@ -55,7 +55,7 @@ async fn created(
         }
     };
     let Reply::Created { inode, existed, dir: change } = server.change3(call, 0, checked).await? else {
-        return Err(Status::ServerFault);
+        return Err(FileError::Fault);
     };
     if existed {
         // Made by another since we looked: its mode decides, not that of this call.
@@ -78,10 +78,10 @@ async fn take(
     call: &CallId,
     there: Inode,
     how: &CreateHow,
-) -> Result<Inode, Status> {
+) -> Result<Inode, FileError> {
     match how {
         CreateHow::Unchecked(set) => {
-            check_file(&there).map_err(|_| Status::Exist)?;
+            check_file(&there).map_err(|_| FileError::Exists)?;
             // Of an existing file only the size is set.
             let Some(size) = set.size else { return Ok(there) };
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
@@ -89,6 +89,6 @@ async fn take(
             setattr::set_attributes(server, call, SIZE, &there, set).await
         }
         CreateHow::Exclusive(verifier) if there.verifier == Some(*verifier) => Ok(there),
-        CreateHow::Guarded(_) | CreateHow::Exclusive(_) => Err(Status::Exist),
+        CreateHow::Guarded(_) | CreateHow::Exclusive(_) => Err(FileError::Exists),
     }
 }

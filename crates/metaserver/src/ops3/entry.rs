@@ -2,11 +2,10 @@
 
 use namespace::{Inode, read};
 use wire::nfs3::DirOpArgs;
-use wire::nfs4::Status;
 
 use super::directory_in_export;
 use super::wcc::Wcc;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::user::{Permission, User};
 use crate::{Metaserver, names};
 
@@ -19,28 +18,33 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// What it names.
-    pub(crate) fn there(&self) -> Result<&Inode, Status> {
-        self.found.as_ref().ok_or(Status::NoEnt)
+    pub(crate) fn there(&self) -> Result<&Inode, FileError> {
+        self.found.as_ref().ok_or(FileError::NoEntry)
     }
 }
 
 /// Looks up an entry that an operation is to change. `BadName` for `.` and `..`.
-pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut Wcc) -> Result<Entry, Status> {
+pub(crate) fn find(
+    server: &Metaserver,
+    user: &User,
+    at: &DirOpArgs,
+    wcc: &mut Wcc,
+) -> Result<Entry, FileError> {
     let view = server.machine.view()?;
     wcc.before(&server.machine.inode_of(&*view, &at.dir)?);
     let dir = directory_in_export(server, &*view, user, &at.dir)?;
     user.check(&dir, Permission::EXECUTE)?;
     let name = name(&at.name)?;
-    let found = read::lookup(&*view, dir.id, &name).map_err(store_failed)?;
+    let found = read::lookup(&*view, dir.id, &name)?;
     let found = found.map(|id| server.machine.inode(&*view, id)).transpose()?;
     Ok(Entry { dir, name, found })
 }
 
 /// The checked name, refused in version 3's words: it knows no bad characters.
-pub(crate) fn name(name: &[u8]) -> Result<Vec<u8>, Status> {
+pub(crate) fn name(name: &[u8]) -> Result<Vec<u8>, FileError> {
     names::checked(name).map_err(|status| match status {
-        Status::BadChar => Status::Inval,
-        Status::Inval => Status::Access, // empty (RFC 1813, section 3.2)
+        FileError::BadCharacter => FileError::Invalid,
+        FileError::Invalid => FileError::Access, // empty (RFC 1813, section 3.2)
         other => other,
     })
 }

@@ -2,12 +2,11 @@
 
 use namespace::{Inode, read};
 use wire::nfs3::fsstat::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::failure;
 use crate::Metaserver;
 use crate::attributes::nfs4::INODES_MAX;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 
 /// Space and files, used and free.
 pub(crate) fn fsstat(server: &Metaserver, args: Args) -> Res {
@@ -27,8 +26,8 @@ pub(crate) fn fsstat(server: &Metaserver, args: Args) -> Res {
     })
 }
 
-fn look(server: &Metaserver, args: &Args) -> Result<(Inode, u64), Status> {
+fn look(server: &Metaserver, args: &Args) -> Result<(Inode, u64), FileError> {
     let view = server.machine.view()?;
     let inode = server.machine.inode_of(&*view, &args.fsroot)?;
-    Ok((inode, read::counts(&*view).map_err(store_failed)?))
+    Ok((inode, read::counts(&*view)?))
 }

@@ -2,10 +2,10 @@
 
 use namespace::Inode;
 use wire::nfs3::getattr::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::{failure, object};
 use crate::Metaserver;
+use crate::errors::FileError;
 
 /// Whoever has the handle may ask.
 pub(crate) async fn getattr(server: &Metaserver, args: Args) -> Res {
@@ -15,7 +15,7 @@ pub(crate) async fn getattr(server: &Metaserver, args: Args) -> Res {
     }
 }
 
-async fn found(server: &Metaserver, args: Args) -> Result<Inode, Status> {
+async fn found(server: &Metaserver, args: Args) -> Result<Inode, FileError> {
     let inode = object(server, &args.object)?;
     server.data.true_inode(inode).await
 }

@@ -2,11 +2,11 @@
 
 use namespace::{CallId, Change, Command, Inode, InodeId, Reply};
 use wire::nfs3::link::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{failure, make, object};
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::user::{Permission, User};
 
 /// Gives a file one more name.
@@ -31,18 +31,18 @@ async fn linked(
     args: Args,
     file: &mut Option<InodeId>,
     wcc: &mut Wcc,
-) -> Result<(Inode, Change), Status> {
+) -> Result<(Inode, Change), FileError> {
     let inode = object(server, &args.file)?;
     *file = Some(inode.id);
     let checked = make::find(server, user, &args.link, wcc).and_then(|at| {
         if at.found.is_some() {
-            return Err(Status::Exist);
+            return Err(FileError::Exists);
         }
         user.check(&at.dir, Permission::WRITE_AND_SEARCH)?;
         Ok(Command::Link { inode: inode.id, dir: at.dir.id, name: at.name })
     });
     match server.change3(call, 0, checked).await? {
         Reply::Linked { inode, dir } => Ok((inode, dir)),
-        _ => Err(Status::ServerFault),
+        _ => Err(FileError::Fault),
     }
 }

@@ -3,12 +3,11 @@
 use namespace::{Inode, read};
 use wire::nfs3::PostOpAttr;
 use wire::nfs3::lookup::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::readdir::parent_in_export;
 use super::{directory_in_export, entry, failure};
 use crate::Metaserver;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::user::{Permission, User};
 
@@ -36,7 +35,7 @@ fn find(
     user: &User,
     args: &Args,
     dir_attributes: &mut PostOpAttr,
-) -> Result<Inode, Status> {
+) -> Result<Inode, FileError> {
     let view = server.machine.view()?;
     let dir = server.machine.inode_of(&*view, &args.what.dir)?;
     *dir_attributes = Some(server.attributes.fattr3(&dir));
@@ -46,7 +45,7 @@ fn find(
     let found = match &args.what.name[..] {
         b"." => Some(dir.id),
         b".." => Some(parent),
-        name => read::lookup(&*view, dir.id, &entry::name(name)?).map_err(store_failed)?,
+        name => read::lookup(&*view, dir.id, &entry::name(name)?)?,
     };
-    server.machine.inode(&*view, found.ok_or(Status::NoEnt)?)
+    server.machine.inode(&*view, found.ok_or(FileError::NoEntry)?)
 }

@@ -2,19 +2,24 @@
 
 use namespace::{CallId, Change, Command, Create, Exists, Inode, NewNode, Reply};
 use wire::nfs3::{DirOpArgs, PostOpFh, SetAttr};
-use wire::nfs4::Status;
 
 use super::entry::{self, Entry};
 use super::wcc::Wcc;
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::user::{Permission, User};
 
 /// Looks up where something is to be made. What is there already is the caller's to refuse, before
 /// permissions are: `mkdir -p` relies on it.
-pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut Wcc) -> Result<Entry, Status> {
+pub(crate) fn find(
+    server: &Metaserver,
+    user: &User,
+    at: &DirOpArgs,
+    wcc: &mut Wcc,
+) -> Result<Entry, FileError> {
     entry::find(server, user, at, wcc).map_err(|status| match status {
-        Status::BadName => Status::Exist, // "." and ".."
+        FileError::BadName => FileError::Exists, // "." and ".."
         other => other,
     })
 }
@@ -25,8 +30,8 @@ pub(crate) fn refuse(
     user: &User,
     at: &DirOpArgs,
     wcc: &mut Wcc,
-    why: Status,
-) -> Result<(), Status> {
+    why: FileError,
+) -> Result<(), FileError> {
     find(server, user, at, wcc)?;
     Err(why)
 }
@@ -39,7 +44,7 @@ pub(crate) fn command(
     node: NewNode,
     set: &SetAttr,
     exists: Exists,
-) -> Result<Command, Status> {
+) -> Result<Command, FileError> {
     let Entry { dir, name, .. } = at;
     user.check(&dir, Permission::WRITE_AND_SEARCH)?;
     let is_dir = matches!(node, NewNode::Directory);
@@ -56,14 +61,14 @@ pub(crate) async fn make_new(
     node: NewNode,
     set: &SetAttr,
     wcc: &mut Wcc,
-) -> Result<(Inode, Change), Status> {
+) -> Result<(Inode, Change), FileError> {
     let checked = find(server, user, at, wcc).and_then(|at| match at.found {
-        Some(_) => Err(Status::Exist),
+        Some(_) => Err(FileError::Exists),
         None => command(server, user, at, node, set, Exists::Refuse),
     });
     match server.change3(call, 0, checked).await? {
         Reply::Created { inode, dir, .. } => Ok((inode, dir)),
-        _ => Err(Status::ServerFault),
+        _ => Err(FileError::Fault),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use namespace::{CallId, Change, Inode, NewNode};
 use wire::nfs3::mknod::{Args, MkNodData, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{failure, make};
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::user::User;
 
 /// Creates a device, socket or pipe.
@@ -28,17 +28,17 @@ async fn made(
     call: &CallId,
     args: Args,
     wcc: &mut Wcc,
-) -> Result<(Inode, Change), Status> {
+) -> Result<(Inode, Change), FileError> {
     let mut device = |node: NewNode| {
         if !user.is_root() {
-            make::refuse(server, user, &args.at, wcc, Status::Perm)?;
+            make::refuse(server, user, &args.at, wcc, FileError::Permission)?;
         }
-        Ok::<_, Status>(node)
+        Ok::<_, FileError>(node)
     };
     let (node, set) = match args.what {
         MkNodData::Regular | MkNodData::Directory | MkNodData::SymLink => {
-            make::refuse(server, user, &args.at, wcc, Status::BadType)?;
-            return Err(Status::BadType);
+            make::refuse(server, user, &args.at, wcc, FileError::BadType)?;
+            return Err(FileError::BadType);
         }
         MkNodData::Block(d) => (device(NewNode::BlockDevice(d.spec.major, d.spec.minor))?, d.attributes),
         MkNodData::Character(d) => {

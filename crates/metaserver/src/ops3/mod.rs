@@ -32,22 +32,21 @@ pub(crate) mod write;
 use namespace::{Inode, Share};
 use store::View;
 use wire::nfs3::Failure;
-use wire::nfs4::Status;
 
 use crate::Metaserver;
-use crate::errors;
+use crate::errors::FileError;
 use crate::user::User;
 
 /// Bytes of one READ or WRITE, and of one READDIR's results, at most.
 pub(crate) const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
 
 /// A failure in version 3's words.
-fn failure<F>(status: Status, body: F) -> Failure<F> {
-    Failure::new(errors::nfs3(status), body)
+fn failure<F>(status: FileError, body: F) -> Failure<F> {
+    Failure::new(status.into(), body)
 }
 
 /// What a handle names, in a view of its own.
-fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, Status> {
+fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, FileError> {
     let view = server.machine.view()?;
     server.machine.inode_of(&*view, handle)
 }
@@ -55,37 +54,37 @@ fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, Status> {
 /// The directory that a handle of the caller's export names.
 ///
 /// # Errors
-/// `XDev` for a handle of another export, `Stale` for a directory that is no longer in the export, `NotDir`.
+/// `OtherExport` for a handle of another export, `Stale` for a directory that is no longer in the export, `NotDirectory`.
 fn directory_in_export(
     server: &Metaserver,
     view: &dyn View,
     user: &User,
     handle: &[u8],
-) -> Result<Inode, Status> {
+) -> Result<Inode, FileError> {
     if server.machine.export_of(handle)? != user.export {
-        return Err(Status::XDev);
+        return Err(FileError::OtherExport);
     }
     let dir = server.machine.inode_of(view, handle)?;
-    dir.directory().ok_or(Status::NotDir)?;
+    dir.directory().ok_or(FileError::NotDirectory)?;
     server.admission.check_inside(view, user.export, &dir)?;
     Ok(dir)
 }
 
 /// Whether the data of `inode` can be used: only a file's; not while objects of it are still being truncated,
 /// and not what an open of NFSv4 denies to all others.
-fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), Status> {
+fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), FileError> {
     server.state.check_share(view, inode.id, wanted).map_err(|status| match status {
-        Status::Locked => Status::ShareDenied,
+        FileError::Locked => FileError::Locked,
         other => other,
     })?;
     server.data.check_no_truncation(view, inode)
 }
 
 /// Only a regular file has data.
-fn check_file(inode: &Inode) -> Result<(), Status> {
+fn check_file(inode: &Inode) -> Result<(), FileError> {
     match (inode.layout(), inode.directory()) {
         (Some(_), _) => Ok(()),
-        (None, Some(_)) => Err(Status::IsDir),
-        (None, None) => Err(Status::Inval),
+        (None, Some(_)) => Err(FileError::IsDirectory),
+        (None, None) => Err(FileError::Invalid),
     }
 }

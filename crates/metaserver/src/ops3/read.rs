@@ -3,11 +3,11 @@
 use namespace::{Inode, Share};
 use wire::nfs3::PostOpAttr;
 use wire::nfs3::read::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 use wire::xdr::Payload;
 
 use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::user::User;
 
 /// Reads from a file, through this server.
@@ -26,7 +26,7 @@ async fn data(
     user: &User,
     args: Args,
     attributes: &mut PostOpAttr,
-) -> Result<(Payload, bool), Status> {
+) -> Result<(Payload, bool), FileError> {
     let inode = check(server, user, &args, attributes)?;
     let inode =
         server.data.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
@@ -38,7 +38,7 @@ fn check(
     user: &User,
     args: &Args,
     attributes: &mut PostOpAttr,
-) -> Result<Inode, Status> {
+) -> Result<Inode, FileError> {
     let view = server.machine.view()?;
     let inode = server.machine.inode_of(&*view, &args.file)?;
     *attributes = server.attributes.told3(&inode);

@@ -6,11 +6,10 @@ use namespace::{Inode, InodeId, read};
 use store::View;
 use wire::nfs3::PostOpAttr;
 use wire::nfs3::readdir::{Args, Entry, RES_OK_BYTES_EMPTY, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::{TRANSFER_BYTES_MAX, directory_in_export, failure};
 use crate::Metaserver;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::user::{Permission, User};
 
 /// The cookies of `.` and `..`. Those of entries are above, and are never used again: they need no verifier.
@@ -31,7 +30,7 @@ fn entries(
     user: &User,
     args: &Args,
     attributes: &mut PostOpAttr,
-) -> Result<(Vec<Entry>, bool), Status> {
+) -> Result<(Vec<Entry>, bool), FileError> {
     let view = server.machine.view()?;
     let dir = directory(server, user, &*view, &args.dir, attributes)?;
     let mut left = (args.count.min(TRANSFER_BYTES_MAX) as usize).saturating_sub(RES_OK_BYTES_EMPTY);
@@ -44,7 +43,7 @@ fn entries(
         ControlFlow::Continue(())
     })?;
     if entries.is_empty() && !eof {
-        return Err(Status::TooSmall);
+        return Err(FileError::TooSmall);
     }
     Ok((entries, eof))
 }
@@ -56,7 +55,7 @@ pub(super) fn directory(
     view: &dyn View,
     handle: &[u8],
     attributes: &mut PostOpAttr,
-) -> Result<Inode, Status> {
+) -> Result<Inode, FileError> {
     *attributes = Some(server.attributes.fattr3(&server.machine.inode_of(view, handle)?));
     let dir = directory_in_export(server, view, user, handle)?;
     user.check(&dir, Permission::READ)?;
@@ -64,8 +63,8 @@ pub(super) fn directory(
 }
 
 /// What `..` names: the root of an export is its own parent, as the volume's is.
-pub(super) fn parent_in_export(dir: &Inode, export: InodeId) -> Result<InodeId, Status> {
-    let parent = dir.directory().ok_or(Status::NotDir)?.parent;
+pub(super) fn parent_in_export(dir: &Inode, export: InodeId) -> Result<InodeId, FileError> {
+    let parent = dir.directory().ok_or(FileError::NotDirectory)?.parent;
     Ok(if dir.id == export { export } else { parent })
 }
 
@@ -77,7 +76,7 @@ pub(super) fn list(
     export: InodeId,
     after: u64,
     mut visit: impl FnMut(InodeId, Vec<u8>, u64) -> ControlFlow<()>,
-) -> Result<bool, Status> {
+) -> Result<bool, FileError> {
     let parent = parent_in_export(dir, export)?;
     let dots = [(dir.id, &b"."[..], COOKIE_SELF), (parent, &b".."[..], COOKIE_PARENT)];
     for (id, name, cookie) in dots.into_iter().filter(|(.., cookie)| *cookie > after) {
@@ -90,7 +89,6 @@ pub(super) fn list(
         let flow = visit(entry.inode, entry.name, entry.cookie);
         eof = flow.is_continue();
         flow
-    })
-    .map_err(store_failed)?;
+    })?;
     Ok(eof)
 }

@@ -5,12 +5,11 @@ use std::ops::ControlFlow;
 use namespace::{InodeId, read};
 use wire::nfs3::PostOpAttr;
 use wire::nfs3::readdirplus::{Args, Entry, RES_OK_BYTES_EMPTY, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::readdir::{directory, list};
 use super::{TRANSFER_BYTES_MAX, failure};
 use crate::Metaserver;
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::user::User;
 
@@ -28,7 +27,7 @@ fn entries(
     user: &User,
     args: &Args,
     attributes: &mut PostOpAttr,
-) -> Result<(Vec<Entry>, bool), Status> {
+) -> Result<(Vec<Entry>, bool), FileError> {
     let view = server.machine.view()?;
     let dir = directory(server, user, &*view, &args.dir, attributes)?;
     let via = Via::Export(user.export);
@@ -52,10 +51,10 @@ fn entries(
         ControlFlow::Continue(())
     })?;
     if listed.is_empty() && !eof {
-        return Err(Status::TooSmall);
+        return Err(FileError::TooSmall);
     }
     for entry in &mut listed {
-        let inode = read::inode(&*view, InodeId(entry.fileid)).map_err(store_failed)?;
+        let inode = read::inode(&*view, InodeId(entry.fileid))?;
         entry.name_attributes = inode.as_ref().and_then(|inode| server.attributes.told3(inode));
         entry.name_handle = inode.map(|inode| server.machine.handle(via, inode.id, inode.generation).into());
     }

@@ -2,16 +2,16 @@
 
 use namespace::Kind;
 use wire::nfs3::readlink::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::{failure, object};
 use crate::Metaserver;
+use crate::errors::FileError;
 
 /// The text of a symbolic link. Mode bits of a link mean nothing.
 pub(crate) fn readlink(server: &Metaserver, args: Args) -> Res {
     let fail = |status, symlink_attributes| failure(status, ResFail { symlink_attributes });
     let inode = object(server, &args.symlink).map_err(|status| fail(status, None))?;
     let symlink_attributes = Some(server.attributes.fattr3(&inode));
-    let Kind::Symlink(target) = inode.kind else { return Err(fail(Status::Inval, symlink_attributes)) };
+    let Kind::Symlink(target) = inode.kind else { return Err(fail(FileError::Invalid, symlink_attributes)) };
     Ok(ResOk { symlink_attributes, data: target.into() })
 }

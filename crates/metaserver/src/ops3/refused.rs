@@ -2,13 +2,12 @@
 //! objects.
 
 use wire::nfs3::{self, Failure, Procedure};
-use wire::nfs4::Status;
 use wire::xdr::{Encode, Encoder, Message};
 
-use crate::errors;
+use crate::errors::FileError;
 
 /// The failure of a procedure with nothing but a status.
-pub(crate) fn refused(procedure: Procedure, status: Status) -> Message {
+pub(crate) fn refused(procedure: Procedure, status: FileError) -> Message {
     let mut e = Encoder::new();
     match procedure {
         Procedure::Null => {}
@@ -37,8 +36,8 @@ pub(crate) fn refused(procedure: Procedure, status: Status) -> Message {
     e.finish()
 }
 
-fn fail<F: Encode + Default>(status: Status, e: &mut Encoder) {
-    Err::<NoResult, _>(Failure::new(errors::nfs3(status), F::default())).encode(e);
+fn fail<F: Encode + Default>(status: FileError, e: &mut Encoder) {
+    Err::<NoResult, _>(Failure::new(status.into(), F::default())).encode(e);
 }
 
 /// What a procedure that fails returns instead of a result.

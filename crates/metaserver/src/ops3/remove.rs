@@ -3,11 +3,11 @@
 use namespace::{CallId, Change, Command, Expect, Reply};
 use wire::nfs3::DirOpArgs;
 use wire::nfs3::remove::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{entry, failure};
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::user::User;
 
 /// Removes a name that is not a directory.
@@ -27,13 +27,13 @@ pub(super) async fn remove_entry(
     at: &DirOpArgs,
     expect: Expect,
     wcc: &mut Wcc,
-) -> Result<Change, Status> {
+) -> Result<Change, FileError> {
     let checked = entry::find(server, user, at, wcc).and_then(|at| {
         user.check_delete(&at.dir, at.there()?)?;
         Ok(Command::Remove { dir: at.dir.id, name: at.name, expect })
     });
     let Reply::Removed { inode, dir } = server.change3(call, 0, checked).await? else {
-        return Err(Status::ServerFault);
+        return Err(FileError::Fault);
     };
     if inode.links == 0 {
         server.state.deferred_ready.notify_one();

@@ -2,12 +2,12 @@
 
 use namespace::{CallId, Change, Command, Reply};
 use wire::nfs3::rename::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::entry::{self, Entry};
 use super::failure;
 use super::wcc::Wcc;
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::user::{Permission, User};
 
 /// Gives an object another name.
@@ -31,7 +31,7 @@ async fn renamed(
     args: &Args,
     from_wcc: &mut Wcc,
     to_wcc: &mut Wcc,
-) -> Result<(Change, Change), Status> {
+) -> Result<(Change, Change), FileError> {
     let from = entry::find(server, user, &args.from, from_wcc);
     let to = entry::find(server, user, &args.to, to_wcc);
     let checked = from.and_then(|from| {
@@ -40,7 +40,7 @@ async fn renamed(
         Ok(Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name })
     });
     let Reply::Renamed { from, to, replaced, .. } = server.change3(call, 0, checked).await? else {
-        return Err(Status::ServerFault);
+        return Err(FileError::Fault);
     };
     if replaced.is_some() {
         server.state.deferred_ready.notify_one();
@@ -48,7 +48,7 @@ async fn renamed(
     Ok((from, to))
 }
 
-fn check(user: &User, from: &Entry, to: &Entry) -> Result<(), Status> {
+fn check(user: &User, from: &Entry, to: &Entry) -> Result<(), FileError> {
     let moved = from.there()?;
     user.check_delete(&from.dir, moved)?;
     match &to.found {

@@ -3,13 +3,13 @@
 use namespace::{CallId, Command, Inode, Reply, SetAttributes, Share};
 use wire::nfs3::SetTime;
 use wire::nfs3::setattr::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{failure, object};
 use crate::Metaserver;
 use crate::attributes::nfs3::time;
 use crate::attributes::setattr as rules;
+use crate::errors::FileError;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::user::User;
 
@@ -28,7 +28,7 @@ async fn set(
     call: &CallId,
     args: Args,
     wcc: &mut Wcc,
-) -> Result<Inode, Status> {
+) -> Result<Inode, FileError> {
     let inode = object(server, &args.object)?;
     wcc.before(&inode);
     if inode.layout().is_some() && args.new_attributes.mtime != SetTime::DontChange {
@@ -48,12 +48,12 @@ fn check(
     user: &User,
     inode: &Inode,
     args: &Args,
-) -> Result<Option<SetAttributes>, Status> {
+) -> Result<Option<SetAttributes>, FileError> {
     let (set, to_now) = server.attributes.attributes_to_set(&args.new_attributes)?;
     let mut set = rules::check(user, inode, set, to_now)?;
     if let Some(guard) = args.guard {
         if guard != time(inode.changed) {
-            return Err(Status::Same); // NFS3ERR_NOT_SYNC
+            return Err(FileError::NotSync); // NFS3ERR_NOT_SYNC
         }
         set.guard = Some(inode.changed);
     }
@@ -69,11 +69,11 @@ pub(super) async fn set_attributes(
     index: u32,
     inode: &Inode,
     set: SetAttributes,
-) -> Result<Inode, Status> {
+) -> Result<Inode, FileError> {
     if set.size.is_some() {
         server.state.check_share(&*server.machine.view()?, inode.id, Share::WRITE).map_err(|status| {
             match status {
-                Status::Locked => Status::ShareDenied,
+                FileError::Locked => FileError::Locked,
                 other => other,
             }
         })?;
@@ -85,18 +85,18 @@ pub(super) async fn set_attributes(
         let command = Command::SetAttributes { inode: inode.id, set };
         match server.change3(call, index, Ok(command)).await {
             // Layouts are out.
-            Err(Status::Delay) if set.size.is_some() => {
+            Err(FileError::Delay) if set.size.is_some() => {
                 let inode = server.machine.inode(&*server.machine.view()?, inode.id)?;
                 server.data.before_truncation(&inode, Holders::All).await?;
             }
             outcome => return finish(server, outcome?).await,
         }
     }
-    Err(Status::Delay)
+    Err(FileError::Delay)
 }
 
-async fn finish(server: &Metaserver, reply: Reply) -> Result<Inode, Status> {
-    let Reply::Attributes { inode, deferred } = reply else { return Err(Status::ServerFault) };
+async fn finish(server: &Metaserver, reply: Reply) -> Result<Inode, FileError> {
+    let Reply::Attributes { inode, deferred } = reply else { return Err(FileError::Fault) };
     server.data.finish_deferred(deferred).await?;
     Ok(inode)
 }

@@ -3,11 +3,11 @@
 use namespace::{CallId, Change, Inode, NewNode};
 use wire::nfs3::SetAttr;
 use wire::nfs3::symlink::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{failure, make};
 use crate::Metaserver;
+use crate::errors::FileError;
 use crate::names;
 use crate::user::User;
 
@@ -30,7 +30,7 @@ async fn made(
     call: &CallId,
     args: Args,
     wcc: &mut Wcc,
-) -> Result<(Inode, Change), Status> {
+) -> Result<(Inode, Change), FileError> {
     let target = names::checked_target(&args.data);
     if let Err(why) = target {
         make::refuse(server, user, &args.at, wcc, why)?;

@@ -3,13 +3,13 @@
 use namespace::{Command, Inode, Reply, SIZE_BYTES_MAX, Share};
 use wire::nfs3::StableHow;
 use wire::nfs3::write::{Args, Res, ResFail, ResOk};
-use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
 use crate::Metaserver;
 use crate::attributes::setattr;
 use crate::data::migration;
+use crate::errors::FileError;
 use crate::user::User;
 
 /// Writes to a file, through this server.
@@ -33,7 +33,7 @@ async fn wrote(
     user: &User,
     args: Args,
     wcc: &mut Wcc,
-) -> Result<(Inode, u32, StableHow), Status> {
+) -> Result<(Inode, u32, StableHow), FileError> {
     let inode = check(server, user, &args, wcc)?;
     let committed = match args.stable {
         StableHow::Unstable => StableHow::Unstable,
@@ -41,7 +41,7 @@ async fn wrote(
         StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
     };
     if args.data.len() < args.count as usize {
-        return Err(Status::Inval);
+        return Err(FileError::Invalid);
     }
     // More than FSINFO promised is cut short, which the client sees from the count.
     let count = args.count.min(TRANSFER_BYTES_MAX);
@@ -49,7 +49,7 @@ async fn wrote(
         return Ok((inode, 0, committed));
     }
     let end = args.offset.checked_add(u64::from(count)).filter(|end| *end <= SIZE_BYTES_MAX);
-    let end = end.ok_or(Status::FBig)?;
+    let end = end.ok_or(FileError::TooLarge)?;
     let data = args.data.slice(0, count as usize);
     if let Some(set) = setattr::after_write(user, &inode) {
         server.state.propose(None, Command::SetAttributes { inode: inode.id, set }).await?;
@@ -61,8 +61,8 @@ async fn wrote(
                 server.metrics.file_bytes_written.inc_by(u64::from(count));
                 return Ok((inode, count, StableHow::FileSync));
             }
-            Ok(_) => return Err(Status::ServerFault),
-            Err(Status::Delay) => {} // the data have left the inode since we looked
+            Ok(_) => return Err(FileError::Fault),
+            Err(FileError::Delay) => {} // the data have left the inode since we looked
             Err(status) => return Err(status),
         }
     }
@@ -76,11 +76,11 @@ async fn wrote(
         .await?
     {
         Reply::Attributes { inode, .. } => Ok((inode, count, committed)),
-        _ => Err(Status::ServerFault),
+        _ => Err(FileError::Fault),
     }
 }
 
-fn check(server: &Metaserver, user: &User, args: &Args, wcc: &mut Wcc) -> Result<Inode, Status> {
+fn check(server: &Metaserver, user: &User, args: &Args, wcc: &mut Wcc) -> Result<Inode, FileError> {
     let view = server.machine.view()?;
     let inode = server.machine.inode_of(&*view, &args.file)?;
     wcc.before(&inode);

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use namespace::{ClientId, Command, InodeId, State, StateId, Stateid, read};
 use parking_lot::Mutex;
-use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, RecallArgs};
 
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::nfs4::wire_stateid;
 use crate::state::ClientState;
@@ -146,12 +145,12 @@ impl ClientState {
         &self,
         inode: InodeId,
         except: Option<ClientId>,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         self.delegations.contend(inode, self.machine.clock.monotonic());
         let deadline = tokio::time::Instant::now() + WAIT_MAX;
         loop {
             let returned = self.state_returned.notified();
-            let holders = read::delegations(&*self.machine.view()?, inode).map_err(store_failed)?;
+            let holders = read::delegations(&*self.machine.view()?, inode)?;
             let mut others = holders.into_iter().filter(|(client, _)| Some(*client) != except).peekable();
             if others.peek().is_none() {
                 return Ok(());
@@ -160,7 +159,7 @@ impl ClientState {
                 self.ask_delegation_back(inode, client, delegation).await?;
             }
             if tokio::time::timeout_at(deadline, returned).await.is_err() {
-                return Err(Status::Delay);
+                return Err(FileError::Delay);
             }
         }
     }
@@ -170,7 +169,7 @@ impl ClientState {
         inode: InodeId,
         client: ClientId,
         delegation: Stateid,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         let file = {
             let view = self.machine.view()?;
             if self.yields_to_conflict(&*view, [client])? {
@@ -181,7 +180,7 @@ impl ClientState {
         match self.delegations.next(delegation.id, self.machine.clock.monotonic(), self.cluster.lease()) {
             Next::Wait => {}
             Next::Call => {
-                let held = read::state(&*self.machine.view()?, delegation.id).map_err(store_failed)?;
+                let held = read::state(&*self.machine.view()?, delegation.id)?;
                 let Some(State::Delegation(held)) = held else { return Ok(()) }; // returned since
                 let fh = self.machine.handle(Via::Export(held.export), inode, file.generation).into();
                 let args = RecallArgs { stateid: wire_stateid(delegation), truncate: false, fh };
@@ -206,10 +205,8 @@ impl ClientState {
     }
 
     /// FREE_STATEID may have been the client's last revoked delegation.
-    pub(crate) fn acknowledged(&self, client: ClientId) -> Result<(), Status> {
-        if self.delegations.has_revoked(client)
-            && !read::revoked(&*self.machine.view()?).map_err(store_failed)?.contains(&client)
-        {
+    pub(crate) fn acknowledged(&self, client: ClientId) -> Result<(), FileError> {
+        if self.delegations.has_revoked(client) && !read::revoked(&*self.machine.view()?)?.contains(&client) {
             self.delegations.forget_revoked(client);
         }
         Ok(())

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use namespace::{InodeId, IoMode, Unsettled, read};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use wire::nfs4::Status;
 
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::state::ClientState;
 use crate::state::recall::Holders;
 
@@ -81,7 +80,7 @@ impl ClientState {
         }
     }
 
-    async fn recall_if_idle(&self, id: InodeId) -> Result<(), Status> {
+    async fn recall_if_idle(&self, id: InodeId) -> Result<(), FileError> {
         let inode = self.machine.inode(&*self.machine.view()?, id)?;
         if self.is_writer_lapsed(id)? {
             return Ok(());
@@ -92,10 +91,10 @@ impl ClientState {
 
     /// Whether the lease of a client with a layout to write has run out: a recall would end the client, which
     /// keeps its opens and locks by courtesy until another client wants them.
-    fn is_writer_lapsed(&self, inode: InodeId) -> Result<bool, Status> {
+    fn is_writer_lapsed(&self, inode: InodeId) -> Result<bool, FileError> {
         let view = self.machine.view()?;
-        for (client, _, mode) in read::layouts(&*view, inode).map_err(store_failed)? {
-            let record = read::client(&*view, client).map_err(store_failed)?;
+        for (client, _, mode) in read::layouts(&*view, inode)? {
+            let record = read::client(&*view, client)?;
             if mode == IoMode::ReadWrite && record.is_none_or(|record| record.lapsed.is_some()) {
                 return Ok(true);
             }

@@ -21,9 +21,8 @@ use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
 use parking_lot::Mutex;
 use store::View;
 use tokio::time::Instant;
-use wire::nfs4::Status;
 
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::state::ClientState;
 
 /// Courtesy time: a lapsed client keeps state without conflicts over a night or a broken switch, not over a
@@ -207,7 +206,7 @@ impl ClientState {
     ///
     /// # Errors
     /// `StaleClientid` when it was expired a moment ago.
-    pub(crate) async fn renew(&self, client: ClientId) -> Result<(), Status> {
+    pub(crate) async fn renew(&self, client: ClientId) -> Result<(), FileError> {
         if !self.leases.note(client, self.machine.clock.monotonic()) {
             return Ok(());
         }
@@ -229,10 +228,10 @@ impl ClientState {
         &self,
         view: &dyn View,
         clients: impl IntoIterator<Item = ClientId>,
-    ) -> Result<bool, Status> {
+    ) -> Result<bool, FileError> {
         let mut giving = Vec::new();
         for client in clients {
-            match read::client(view, client).map_err(store_failed)? {
+            match read::client(view, client)? {
                 Some(record) if record.lapsed.is_some() => giving.push(client),
                 Some(_) => return Ok(false),
                 None => {}
@@ -247,22 +246,27 @@ impl ClientState {
     ///
     /// # Errors
     /// `Locked` if an open denies it; `Delay` if only opens of lapsed clients do, which are about to go.
-    pub(crate) fn check_share(&self, view: &dyn View, inode: InodeId, wanted: Share) -> Result<(), Status> {
-        let holders = read::share_holders(view, inode, wanted).map_err(store_failed)?;
+    pub(crate) fn check_share(
+        &self,
+        view: &dyn View,
+        inode: InodeId,
+        wanted: Share,
+    ) -> Result<(), FileError> {
+        let holders = read::share_holders(view, inode, wanted)?;
         if holders.is_empty() {
             return Ok(());
         }
         let gone = self.yields_to_conflict(view, holders.into_iter().map(|holder| holder.id))?;
-        Err(if gone { Status::Delay } else { Status::Locked })
+        Err(if gone { FileError::Delay } else { FileError::Locked })
     }
 
     /// A lapsed client's courtesy is over. One that came back in time stays.
-    pub(crate) async fn expire(&self, client: ClientId) -> Result<(), Status> {
+    pub(crate) async fn expire(&self, client: ClientId) -> Result<(), FileError> {
         match self.propose(None, Command::ExpireClient { client }).await {
             Ok(_) => tracing::info!(client = client.0, "expired"),
             // It is back, or gone already.
-            Err(Status::ClientidBusy) => return Ok(()),
-            Err(Status::StaleClientid) => {}
+            Err(FileError::State(namespace::Error::ClientBusy)) => return Ok(()),
+            Err(FileError::State(namespace::Error::StaleClient)) => {}
             Err(status) => return Err(status),
         }
         self.forget_client(client);
@@ -271,18 +275,18 @@ impl ClientState {
     }
 
     /// The state machine has found these lapsed before this server started.
-    pub(crate) fn learn_lapsed(&self) -> Result<(), Status> {
+    pub(crate) fn learn_lapsed(&self) -> Result<(), FileError> {
         for client in self.lapsed()? {
             self.leases.set_lapsed(client.id, true);
         }
         Ok(())
     }
 
-    fn lapsed(&self) -> Result<Vec<ClientRecord>, Status> {
+    fn lapsed(&self) -> Result<Vec<ClientRecord>, FileError> {
         let view = self.machine.view()?;
         let mut lapsed = Vec::new();
-        for client in read::clients(&*view).map_err(store_failed)? {
-            let record = read::client(&*view, client).map_err(store_failed)?;
+        for client in read::clients(&*view)? {
+            let record = read::client(&*view, client)?;
             lapsed.extend(record.filter(|record| record.lapsed.is_some()));
         }
         Ok(lapsed)
@@ -346,8 +350,8 @@ impl ClientState {
         self.machine.replica.leads()
     }
 
-    async fn look_at_leases(&self) -> Result<(), Status> {
-        let clients = read::clients(&*self.machine.view()?).map_err(store_failed)?;
+    async fn look_at_leases(&self) -> Result<(), FileError> {
+        let clients = read::clients(&*self.machine.view()?)?;
         for client in self.leases.run_out(&clients, self.machine.clock.monotonic(), self.cluster.lease()) {
             self.lapse(client).await?;
         }
@@ -357,19 +361,19 @@ impl ClientState {
         Ok(())
     }
 
-    async fn lapse(&self, client: ClientId) -> Result<(), Status> {
+    async fn lapse(&self, client: ClientId) -> Result<(), FileError> {
         // Noted first: a request that comes from now on renews the lease in the state machine.
         if !self.leases.lapse(client, self.machine.clock.monotonic(), self.cluster.lease()) {
             return Ok(());
         }
         let lapse = self.propose(None, Command::LapseLease { client });
         let lapsed = tokio::time::timeout(self.looks_at_leases_every(), lapse).await;
-        if let Err(status) = lapsed.map_or(Err(Status::Delay), |reply| reply) {
+        if let Err(status) = lapsed.map_or(Err(FileError::Delay), |reply| reply) {
             // Should it be carried out after all, that is heard as from another metaserver.
             self.leases.set_lapsed(client, false);
             return Err(status);
         }
-        let kept = read::client(&*self.machine.view()?, client).map_err(store_failed)?.is_some();
+        let kept = read::client(&*self.machine.view()?, client)?.is_some();
         tracing::info!(client = client.0, kept, "lease ran out");
         if !kept {
             self.forget_client(client);

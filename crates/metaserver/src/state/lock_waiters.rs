@@ -53,7 +53,7 @@ use store::View;
 use wire::nfs4::callback::{CbArgOp, NotifyLockArgs};
 use wire::nfs4::{StateOwner, Status};
 
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::state::ClientState;
 
@@ -259,11 +259,11 @@ impl ClientState {
         view: &dyn View,
         inode: InodeId,
         waiter: &Waiter,
-    ) -> Result<Option<Conflict>, Status> {
+    ) -> Result<Option<Conflict>, FileError> {
         let Waiter { client, owner, kind, range, .. } = waiter;
         let found = read::conflicting_lock(view, inode, *client, owner, *kind, *range);
-        let Some(held) = found.map_err(store_failed)? else { return Ok(None) };
-        let holder = read::client(view, held.client).map_err(store_failed)?;
+        let Some(held) = found? else { return Ok(None) };
+        let holder = read::client(view, held.client)?;
         let has_lapsed = matches!(holder, Some(ClientRecord { lapsed: Some(_), .. }));
         Ok((!has_lapsed).then_some(held))
     }

@@ -1,9 +1,8 @@
 //! Commands that may conflict with delegations: proposed again after the recall.
 
 use namespace::{ClientId, Command, Reply, RequestId, read};
-use wire::nfs4::Status;
 
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::state::ClientState;
 use crate::state::delegations::may_conflict;
 
@@ -19,7 +18,7 @@ impl ClientState {
         &self,
         request: Option<RequestId>,
         command: Command,
-    ) -> Result<Reply, Status> {
+    ) -> Result<Reply, FileError> {
         if !may_conflict(&command) {
             return self.machine.propose_once(request, command).await;
         }
@@ -35,14 +34,14 @@ impl ClientState {
             self.recall_delegations(inode, caller).await?;
         }
         match self.machine.propose_once(request, command).await? {
-            Reply::Delegated { .. } => Err(Status::Delay),
+            Reply::Delegated { .. } => Err(FileError::Delay),
             reply => Ok(reply),
         }
     }
 
-    fn client_of(&self, request: Option<RequestId>) -> Result<Option<ClientId>, Status> {
+    fn client_of(&self, request: Option<RequestId>) -> Result<Option<ClientId>, FileError> {
         let Some(RequestId::Compound(request)) = request else { return Ok(None) };
-        let session = read::session(&*self.machine.view()?, request.session).map_err(store_failed)?;
+        let session = read::session(&*self.machine.view()?, request.session)?;
         Ok(session.map(|session| session.client))
     }
 }

@@ -12,7 +12,7 @@ use wire::handle::FileHandle;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, LayoutRecall};
 
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::nfs4::wire_stateid;
 use crate::state::ClientState;
@@ -117,7 +117,7 @@ impl ClientState {
         inode: InodeId,
         generation: u32,
         whose: Holders,
-    ) -> Result<(), Status> {
+    ) -> Result<(), FileError> {
         let mut to_ask = self.holders(inode, whose)?;
         if to_ask.is_empty() {
             return Ok(());
@@ -140,7 +140,7 @@ impl ClientState {
                 return Ok(());
             }
             if tokio::time::Instant::now() >= deadline {
-                return Err(Status::Delay);
+                return Err(FileError::Delay);
             }
             to_ask = again.into_iter().filter(|client| left.contains(client)).collect();
         }
@@ -154,7 +154,7 @@ impl ClientState {
         generation: u32,
         holders: Vec<ClientId>,
         deadline: tokio::time::Instant,
-    ) -> Result<Vec<ClientId>, Status> {
+    ) -> Result<Vec<ClientId>, FileError> {
         let mut asked = JoinSet::new();
         for client in holders {
             if self.yields_to_conflict(&*self.machine.view()?, [client])? {
@@ -168,9 +168,7 @@ impl ClientState {
                 self.revoke(client, stateid.id).await?;
                 continue;
             }
-            let Some(State::Layout(layout)) =
-                read::state(&*self.machine.view()?, stateid.id).map_err(store_failed)?
-            else {
+            let Some(State::Layout(layout)) = read::state(&*self.machine.view()?, stateid.id)? else {
                 continue; // returned since
             };
             let handle = self.machine.handle(Via::Export(layout.export), inode, generation);
@@ -186,10 +184,10 @@ impl ClientState {
                 Err(_) => {
                     // Not dropped: a call cut short would lose its slot of the back channel.
                     asked.detach_all();
-                    return Err(Status::Delay);
+                    return Err(FileError::Delay);
                 }
             };
-            let (client, layout, outcome) = answer.map_err(|_| Status::ServerFault)?;
+            let (client, layout, outcome) = answer.map_err(|_| FileError::Fault)?;
             match outcome {
                 Ok(Status::Ok) => {}
                 Ok(Status::Delay) => ask_again.push(client),
@@ -224,7 +222,7 @@ impl ClientState {
     /// Asks back the layouts of all files that have one which `wanted` tells of. How many files these are.
     pub(crate) async fn recall_all(
         self: Arc<Self>,
-        wanted: impl Fn(&LayoutState) -> Result<bool, Status> + Send + 'static,
+        wanted: impl Fn(&LayoutState) -> Result<bool, FileError> + Send + 'static,
     ) -> Option<usize> {
         let server = Arc::clone(&self);
         // Looks at all state that there is.
@@ -252,13 +250,13 @@ impl ClientState {
 
     fn layouts(
         &self,
-        wanted: impl Fn(&LayoutState) -> Result<bool, Status>,
-    ) -> Result<Vec<(InodeId, StateId)>, Status> {
+        wanted: impl Fn(&LayoutState) -> Result<bool, FileError>,
+    ) -> Result<Vec<(InodeId, StateId)>, FileError> {
         let view = self.machine.view()?;
         let mut out = Vec::new();
-        for client in read::clients(&*view).map_err(store_failed)? {
-            for state in read::states(&*view, client).map_err(store_failed)? {
-                if let Some(State::Layout(layout)) = read::state(&*view, state).map_err(store_failed)?
+        for client in read::clients(&*view)? {
+            for state in read::states(&*view, client)? {
+                if let Some(State::Layout(layout)) = read::state(&*view, state)?
                     && wanted(&layout)?
                 {
                     out.push((layout.inode, state));
@@ -283,14 +281,14 @@ impl ClientState {
         if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }
     }
 
-    fn holders(&self, inode: InodeId, whose: Holders) -> Result<Vec<ClientId>, Status> {
+    fn holders(&self, inode: InodeId, whose: Holders) -> Result<Vec<ClientId>, FileError> {
         let view = self.machine.view()?;
-        let layouts = read::layouts(&*view, inode).map_err(store_failed)?;
+        let layouts = read::layouts(&*view, inode)?;
         let of_these = layouts.into_iter().filter(|(client, _, mode)| whose.have(*client, *mode));
         Ok(of_these.map(|(client, ..)| client).collect())
     }
 
-    pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {
+    pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), FileError> {
         let scope = ReturnScope::Revoke { layout };
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
         self.note_returned();

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use namespace::{CallbackCredential, Channel, Channels, ClientId, SessionId, read};
 use nfs::{Backchannel, Connection, Session, SessionLimits};
 use parking_lot::RwLock;
-use wire::nfs4::{self, Status};
+use wire::nfs4::{self};
 use wire::rpc::{AuthSys, Credential};
 
-use crate::errors::store_failed;
+use crate::errors::FileError;
 use crate::state::ClientState;
 
 /// Sessions by id, and those of each client. Each SEQUENCE looks here: nothing goes through all of them under
@@ -132,15 +132,15 @@ impl ClientState {
     ///
     /// # Errors
     /// `BadSession`: the client learns that it has nothing any more, delegations included.
-    pub(crate) fn check_session(&self, session: &Session) -> Result<(), Status> {
+    pub(crate) fn check_session(&self, session: &Session) -> Result<(), FileError> {
         let ends = self.ends.count();
         if session.is_checked(ends) {
             return Ok(()); // nearly always
         }
         let view = self.machine.view()?;
-        let record = read::session(&*view, SessionId(session.id().0)).map_err(store_failed)?;
-        let record = record.ok_or(Status::BadSession)?;
-        if read::client(&*view, record.client).map_err(store_failed)?.is_some_and(|c| c.lapsed.is_some()) {
+        let record = read::session(&*view, SessionId(session.id().0))?;
+        let record = record.ok_or(FileError::State(namespace::Error::BadSession))?;
+        if read::client(&*view, record.client)?.is_some_and(|c| c.lapsed.is_some()) {
             // Before its word arrives here: the request that comes now ends the courtesy.
             self.leases.set_lapsed(record.client, true);
         }
@@ -149,12 +149,12 @@ impl ClientState {
     }
 
     /// Forgets the sessions that the state machine, which was replaced, does not have.
-    pub(crate) fn forget_ended_sessions(&self) -> Result<(), Status> {
+    pub(crate) fn forget_ended_sessions(&self) -> Result<(), FileError> {
         // Taken before the view, which so has each of them that has not ended.
         let known = self.sessions.ids();
         let view = self.machine.view()?;
         for id in known {
-            if read::session(&*view, id).map_err(store_failed)?.is_none() {
+            if read::session(&*view, id)?.is_none() {
                 self.sessions.remove(id);
             }
         }
@@ -163,11 +163,11 @@ impl ClientState {
 
     /// Forgets the lapsed clients that the state machine ended for another's OPEN or LOCK, of which nobody is
     /// told.
-    pub(crate) fn forget_ended_clients(&self) -> Result<(), Status> {
+    pub(crate) fn forget_ended_clients(&self) -> Result<(), FileError> {
         let lapsed = self.leases.lapsed_clients();
         let view = self.machine.view()?;
         for client in lapsed {
-            if read::client(&*view, client).map_err(store_failed)?.is_none() {
+            if read::client(&*view, client)?.is_none() {
                 self.forget_client(client);
             }
         }
