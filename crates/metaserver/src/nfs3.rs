@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Command, InodeId, Reply, RequestId, read};
+use namespace::InodeId;
 use nfs::{Answer, CallId, Connection, Keep, OperationLabels, Program};
 use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
 use wire::rpc::{AuthStat, CallHeader, Rejection};
@@ -171,35 +171,6 @@ fn known_by(id: Option<CallId>) -> namespace::CallId {
         namespace::CallId { client: client.octets(), port: from.port(), xid, procedure, checksum }
     };
     id.map(known).unwrap_or_default()
-}
-
-impl Metaserver {
-    /// Whether the first change of a call was made already.
-    pub(crate) fn has_changed3(&self, call: &namespace::CallId) -> Result<bool, FileError> {
-        let first = read::recorded(&*self.machine.view()?, &RequestId::Call(*call, 0))?;
-        Ok(first.is_some())
-    }
-
-    /// One change by a call, which was checked. What it found in its way may be what this same call did
-    /// before, perhaps at a metaserver that died before it answered: then it is answered what it would have
-    /// been then.
-    pub(crate) async fn change3(
-        &self,
-        call: &namespace::CallId,
-        index: u32,
-        checked: Result<Command, FileError>,
-    ) -> Result<Reply, FileError> {
-        let request = RequestId::Call(*call, index);
-        let status = match checked {
-            Ok(command) => return self.state.propose(Some(request), command).await,
-            Err(status) => status,
-        };
-        match read::recorded(&*self.machine.view()?, &request)? {
-            Some(Reply::Refused(error)) => Err(error.into()),
-            Some(reply) => Ok(reply),
-            None => Err(status),
-        }
-    }
 }
 
 async fn carry_out(server: &Metaserver, user: &User, call: Call, id: &namespace::CallId) -> (Message, bool) {

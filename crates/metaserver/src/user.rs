@@ -134,6 +134,24 @@ impl User {
         }
         Ok(())
     }
+
+    /// Renaming `moved` from one directory to another, where it replaces an inode or none.
+    pub(crate) fn check_rename(
+        &self,
+        (from, moved): (&Inode, &Inode),
+        (to, replaced): (&Inode, Option<&Inode>),
+    ) -> Result<(), FileError> {
+        self.check_delete(from, moved)?;
+        match replaced {
+            Some(replaced) => self.check_delete(to, replaced)?,
+            None => self.check(to, Permission::WRITE_AND_SEARCH)?,
+        }
+        // A directory that moves has its ".." written, as in Linux.
+        if moved.directory().is_some() && from.id != to.id {
+            self.check(moved, Permission::WRITE)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

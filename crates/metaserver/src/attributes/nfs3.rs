@@ -1,12 +1,12 @@
 //! An inode's attributes in NFSv3's words (RFC 1813, section 2.6), and back.
 
-use namespace::{Inode, InodeId, Kind, NewAttributes, SetAttributes, read};
+use namespace::{Inode, InodeId, Kind, SetAttributes, read};
 use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, WccAttr};
 
 use crate::attributes::Attributes;
 use crate::attributes::nfs4::used_bytes;
-use crate::attributes::setattr;
 use crate::errors::FileError;
+use crate::files::make::Asked;
 use crate::user::User;
 
 /// What version 3 can say of a time: 1970 to 2106.
@@ -85,23 +85,11 @@ impl Attributes {
         Ok((set, (accessed_now, modified_now)))
     }
 
-    /// The attributes of what `user` makes in `dir`. Only root may say whose it is, as with Linux's server.
-    pub(crate) fn attributes_to_make(
-        &self,
-        user: &User,
-        dir: &Inode,
-        set: &SetAttr,
-        is_dir: bool,
-    ) -> Result<NewAttributes, FileError> {
-        let (accessed, _) = self.time_to_set(set.atime)?;
-        let (modified, _) = self.time_to_set(set.mtime)?;
-        let mode = set.mode.unwrap_or(0);
-        let mut new = setattr::new_attributes(user, dir, mode, is_dir, accessed, modified);
-        if user.is_root() {
-            new.uid = set.uid.unwrap_or(new.uid);
-            new.gid = set.gid.unwrap_or(new.gid);
-        }
-        Ok(new)
+    /// The attributes for a new inode. Only root may say whose it is, as with Linux's server.
+    pub(crate) fn asked3(&self, user: &User, set: &SetAttr) -> Result<Asked, FileError> {
+        let ((accessed, _), (modified, _)) = (self.time_to_set(set.atime)?, self.time_to_set(set.mtime)?);
+        let (uid, gid) = (set.uid.filter(|_| user.is_root()), set.gid.filter(|_| user.is_root()));
+        Ok(Asked { mode: Some(set.mode.unwrap_or(0)), uid, gid, accessed, modified })
     }
 
     fn time_to_set(&self, set: SetTime) -> Result<(Option<namespace::Time>, bool), FileError> {

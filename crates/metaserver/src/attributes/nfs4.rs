@@ -7,9 +7,10 @@ use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, Sp
 
 use crate::attributes::Attributes;
 use crate::attributes::idmap::Idmap;
+use crate::compound::Context;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
-use crate::nfs4::Context;
+use crate::files::make::Asked;
 
 /// Blocks that `du` counts in: files take whole ones.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
@@ -155,6 +156,12 @@ impl Wanted {
     /// From the attributes of a CREATE or OPEN.
     pub(crate) fn for_new(given: &Fattr, idmap: &Idmap) -> Result<Self, Status> {
         Self::checked(given, &SETTABLE_NEW, idmap)
+    }
+
+    /// The attributes for a new inode.
+    pub(crate) fn asked(&self) -> Asked {
+        let Self { mode, uid, gid, accessed, modified, .. } = *self;
+        Asked { mode, uid, gid, accessed, modified }
     }
 
     fn checked(given: &Fattr, settable: &Bitmap, idmap: &Idmap) -> Result<Self, Status> {

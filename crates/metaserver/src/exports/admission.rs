@@ -15,11 +15,11 @@ use wire::handle;
 use wire::nfs4::{ArgOp, Status};
 use wire::rpc::Credential;
 
+use crate::compound::Context;
 use crate::consistency::Consistency;
 use crate::errors::FileError;
 use crate::exports::Admission;
 use crate::exports::{Access, Export, Exports, Rules, changes_pending};
-use crate::nfs4::Context;
 use crate::user::User;
 
 /// Ports that only a client's root can call from end before this one.

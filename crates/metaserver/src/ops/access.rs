@@ -8,7 +8,7 @@ use wire::nfs4::access::{
 
 use crate::Metaserver;
 use crate::attributes::xattrs;
-use crate::nfs4::Context;
+use crate::compound::Context;
 use crate::user::Permission;
 
 pub(crate) fn access(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {

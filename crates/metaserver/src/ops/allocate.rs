@@ -5,9 +5,11 @@
 use wire::nfs4::Status;
 use wire::nfs4::allocate::Args;
 
-use super::write::{end_of, without_set_id, writable, wrote};
+use super::write::writable;
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
+use crate::files::Request;
+use crate::files::write::{clear_set_id, end_of, wrote};
 
 pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;
@@ -16,7 +18,9 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
     }
     let end = end_of(args.offset, args.length)?;
     let inode = server.data.in_columns(inode).await?;
-    without_set_id(server, context, &inode).await?;
+    let user = server.caller(context)?;
+    clear_set_id(server, &mut Request::Compound(context), &user, &inode).await?;
     server.data.allocate_data(&inode, args.offset, args.length).await?;
-    wrote(server, context, &inode, end).await
+    wrote(server, &mut Request::Compound(context), &inode, end).await?;
+    Ok(())
 }

@@ -6,7 +6,7 @@ use wire::nfs4::backchannel_ctl::{Args, AuthSysParms, CallbackSec};
 use wire::rpc::SYS_GIDS_MAX;
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 use crate::state::sessions::credential;
 
 pub(crate) async fn control(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {

@@ -6,7 +6,7 @@ use wire::nfs4::Status;
 use wire::nfs4::bind_conn_to_session::{Args, DirFromClient, DirFromServer, ResOk};
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 pub(crate) async fn bind(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let session = server.session(args.sessid).await.ok_or(Status::BadSession)?;

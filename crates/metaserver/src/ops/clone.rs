@@ -9,11 +9,13 @@ use wire::nfs4::Status;
 use wire::nfs4::clone::Args;
 
 use super::copy::{Unlike, copy_small, count, in_columns_like, readable_source, target};
-use super::write::{end_of, without_set_id, wrote};
+
 use crate::Metaserver;
 use crate::attributes::nfs4::CLONE_BLOCK_BYTES;
+use crate::compound::Context;
 use crate::data::copy::{At, How};
-use crate::nfs4::Context;
+use crate::files::Request;
+use crate::files::write::{clear_set_id, end_of, wrote};
 
 pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let source = readable_source(server, context, args.src_stateid)?;
@@ -33,14 +35,15 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
         return Ok(()); // nothing to share: as quick, and as much at once
     }
-    without_set_id(server, context, &target).await?;
+    let user = server.caller(context)?;
+    clear_set_id(server, &mut Request::Compound(context), &user, &target).await?;
     let source = server.data.in_columns(source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Changes).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     server.data.copy_data(from, to, count, How::Clone).await?;
     if count > 0 {
-        wrote(server, context, &target, end).await?;
+        wrote(server, &mut Request::Compound(context), &target, end).await?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use wire::nfs4::close::{Args, ResOk};
 use wire::nfs4::{Stateid, Status};
 
 use crate::Metaserver;
-use crate::nfs4::{Context, check_file_of, client, stateid};
+use crate::compound::{Context, client, stateid};
+use crate::nfs4::check_file_of;
 
 pub(crate) async fn close(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let given = stateid(&context.state.resolve(args.open_stateid)?)?;

@@ -4,7 +4,7 @@ use wire::nfs4::Status;
 use wire::nfs4::commit::{Args, ResOk};
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 pub(crate) async fn commit(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {

@@ -10,10 +10,12 @@ use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, Kind, S
 use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
-use super::write::{end_of, without_set_id, writable, write_bytes, wrote};
+use super::write::writable;
 use crate::Metaserver;
+use crate::compound::Context;
 use crate::data::copy::{At, How};
-use crate::nfs4::Context;
+use crate::files::Request;
+use crate::files::write::{clear_set_id, end_of, write_bytes, wrote};
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the first byte goes: see WRITE.
@@ -38,14 +40,15 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
         return Ok(done(count, StableHow::FileSync));
     }
-    without_set_id(server, context, &target).await?;
+    let user = server.caller(context)?;
+    clear_set_id(server, &mut Request::Compound(context), &user, &target).await?;
     let source = server.data.in_columns(source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Stays).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     let copied = server.data.copy_data(from, to, count, How::Copy).await?;
     if copied > 0 {
-        wrote(server, context, &target, args.dst_offset + copied).await?;
+        wrote(server, &mut Request::Compound(context), &target, args.dst_offset + copied).await?;
     }
     let committed = if copied > 0 { StableHow::Unstable } else { StableHow::FileSync };
     Ok(done(copied, committed))
@@ -67,7 +70,8 @@ pub(super) async fn copy_small(
     }
     if count > 0 {
         let (data, _) = server.data.read_data(source, from, count as u32).await?;
-        write_bytes(server, context, target, to, data, StableHow::FileSync).await?;
+        let (user, request) = (server.caller(context)?, &mut Request::Compound(context));
+        write_bytes(server, request, &user, target.clone(), to, data, true).await?;
     }
     Ok(true)
 }

@@ -7,7 +7,7 @@ use wire::nfs4::{SessionId, Status};
 use super::backchannel_ctl::callback;
 use super::exchange_id::principal;
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 /// The longest request or reply: a megabyte of payload and what stands around it.
 const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (32 << 10);

@@ -4,9 +4,11 @@
 use wire::nfs4::Status;
 use wire::nfs4::deallocate::Args;
 
-use super::write::{end_of, without_set_id, writable, wrote};
+use super::write::writable;
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
+use crate::files::Request;
+use crate::files::write::{clear_set_id, end_of, wrote};
 
 pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;
@@ -15,9 +17,11 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
     }
     end_of(args.offset, args.length)?;
     let inode = server.data.in_columns(inode).await?;
-    without_set_id(server, context, &inode).await?;
+    let user = server.caller(context)?;
+    clear_set_id(server, &mut Request::Compound(context), &user, &inode).await?;
     // No layout is recalled: to other clients this is a write of zeros. What they write there at the same
     // time may come before or after it, as with any two writes.
     server.data.punch_data(&inode, args.offset, args.length).await?;
-    wrote(server, context, &inode, 0).await
+    wrote(server, &mut Request::Compound(context), &inode, 0).await?;
+    Ok(())
 }

@@ -5,7 +5,7 @@ use wire::nfs4::Status;
 use wire::nfs4::delegreturn::Args;
 
 use crate::Metaserver;
-use crate::nfs4::{Context, client, stateid};
+use crate::compound::{Context, client, stateid};
 
 pub(crate) async fn delegreturn(
     server: &Metaserver,

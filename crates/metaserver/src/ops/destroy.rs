@@ -4,7 +4,7 @@ use namespace::{ClientId, Command, SessionId};
 use wire::nfs4::{Status, destroy_clientid, destroy_session};
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 pub(crate) async fn session(
     server: &Metaserver,

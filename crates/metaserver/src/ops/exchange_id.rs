@@ -11,7 +11,7 @@ use wire::rpc::Credential;
 use crate::errors::FileError;
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 /// Who calls, as clients are told apart by.
 pub(super) fn principal(credential: &Credential) -> Principal {

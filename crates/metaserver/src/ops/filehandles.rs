@@ -5,9 +5,9 @@ use namespace::InodeId;
 use wire::nfs4::{FileHandle, Status, getfh, putfh};
 
 use crate::Metaserver;
+use crate::compound::Context;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
-use crate::nfs4::Context;
 
 pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Args) -> Result<(), Status> {
     let view = server.machine.view()?;

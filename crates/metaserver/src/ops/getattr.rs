@@ -6,9 +6,9 @@ use wire::nfs4::{AttrReply, Stateid, Status};
 
 use crate::Metaserver;
 use crate::attributes::nfs4::check_readable;
+use crate::compound::{Context, client, stateid};
 use crate::data::unsettled::depend_on_data;
 use crate::errors::store_failed;
-use crate::nfs4::{Context, client, stateid};
 
 pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     check_readable(&args.attr_request)?;

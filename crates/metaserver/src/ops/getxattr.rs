@@ -6,8 +6,8 @@ use wire::nfs4::getxattr::{Args, ResOk};
 
 use crate::Metaserver;
 use crate::attributes::xattrs;
+use crate::compound::Context;
 use crate::errors::store_failed;
-use crate::nfs4::Context;
 
 pub(crate) fn getxattr(server: &Metaserver, context: &Context, args: &Args) -> Result<ResOk, Status> {
     let view = server.machine.view()?;

@@ -6,7 +6,7 @@ use wire::nfs4::io_advise::{Args, ResOk};
 use wire::nfs4::{Bitmap, Status};
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 pub(crate) fn io_advise(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let view = server.machine.view()?;

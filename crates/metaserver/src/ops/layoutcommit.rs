@@ -7,8 +7,9 @@ use wire::nfs4::{LayoutType, Status};
 
 use crate::Metaserver;
 use crate::attributes::nfs4::time_from;
-use crate::attributes::setattr::after_write;
-use crate::nfs4::{Context, Step, client, stateid};
+use crate::compound::{Context, client, stateid};
+use crate::files::Request;
+use crate::files::write::clear_set_id;
 
 pub(crate) async fn layoutcommit(
     server: &Metaserver,
@@ -35,9 +36,8 @@ pub(crate) async fn layoutcommit(
     match server.change(context, |_| Ok(command)).await {
         Ok(Reply::Committed { size }) => {
             let file = server.machine.inode(&*server.machine.view()?, inode)?;
-            if let Some(set) = after_write(&user, &file).filter(|_| last_write.is_some()) {
-                let clear = |_: &dyn store::View| Ok(Command::SetAttributes { inode, set });
-                server.change_step(context, Step::ClearSetId, clear).await?;
+            if last_write.is_some() {
+                clear_set_id(server, &mut Request::Compound(context), &user, &file).await?;
             }
             context.state.observed = Some(inode).filter(|_| is_observed);
             Ok(ResOk { newsize: size })

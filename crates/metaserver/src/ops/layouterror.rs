@@ -10,8 +10,8 @@ use wire::nfs4::{Stateid, Status};
 
 use super::getdeviceinfo::device_number;
 use crate::Metaserver;
+use crate::compound::{Context, client, stateid};
 use crate::errors::store_failed;
-use crate::nfs4::{Context, client, stateid};
 
 /// Errors of one call that are looked into: a client that reports more has told enough.
 const ERRORS_MAX: usize = 16;

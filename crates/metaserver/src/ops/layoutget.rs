@@ -15,8 +15,8 @@ use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
 use super::getdeviceinfo::WireDevice;
 use crate::Metaserver;
+use crate::compound::{Context, client, stateid, wire_stateid};
 use crate::errors::{FileError, store_failed};
-use crate::nfs4::{Context, client, stateid, wire_stateid};
 
 /// What stands around the layout's body in a reply, for `maxcount`.
 const OVERHEAD_BYTES: usize = 28;

@@ -5,7 +5,7 @@ use wire::nfs4::layoutreturn::{Args, ResOk, Return};
 use wire::nfs4::{LayoutType, Status};
 
 use crate::Metaserver;
-use crate::nfs4::{Context, client, stateid, wire_stateid};
+use crate::compound::{Context, client, stateid, wire_stateid};
 
 pub(crate) async fn layoutreturn(
     server: &Metaserver,

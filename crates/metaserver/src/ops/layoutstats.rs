@@ -7,8 +7,8 @@ use wire::nfs4::{LayoutType, Status};
 use super::getdeviceinfo::device_number;
 use super::layouterror::check_layout;
 use crate::Metaserver;
+use crate::compound::Context;
 use crate::errors::store_failed;
-use crate::nfs4::Context;
 
 pub(crate) fn layoutstats(server: &Metaserver, context: &Context, args: Args) -> Result<(), Status> {
     if args.layout_type != LayoutType::FILES {

@@ -5,8 +5,8 @@ use wire::nfs4::Status;
 use wire::nfs4::link::{Args, ResOk};
 
 use crate::Metaserver;
+use crate::compound::{Context, change_info};
 use crate::names;
-use crate::nfs4::{Context, change_info};
 use crate::user::Permission;
 
 pub(crate) async fn link(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {

@@ -7,8 +7,8 @@ use wire::nfs4::listxattrs::{Args, ResOk};
 
 use crate::Metaserver;
 use crate::attributes::xattrs;
+use crate::compound::Context;
 use crate::errors::store_failed;
-use crate::nfs4::Context;
 
 /// Cookie, count of names, end mark.
 const OVERHEAD_BYTES: usize = 16;

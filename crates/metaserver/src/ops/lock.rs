@@ -6,8 +6,8 @@ use wire::nfs4::lock::{Args, Denied, Error, LENGTH_TO_EOF, Locker, ResOk};
 use wire::nfs4::{ClientId, LockType, StateOwner, Status};
 
 use crate::Metaserver;
+use crate::compound::{Context, client, stateid, wire_stateid};
 use crate::errors::store_failed;
-use crate::nfs4::{Context, client, stateid, wire_stateid};
 use crate::state::lock_waiters::Waiter;
 
 pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Error> {

@@ -7,8 +7,8 @@ use wire::nfs4::lockt::Args;
 
 use super::lock::{denied, kind, range};
 use crate::Metaserver;
+use crate::compound::{Context, client};
 use crate::errors::store_failed;
-use crate::nfs4::{Context, client};
 
 pub(crate) fn lockt(server: &Metaserver, context: &Context, args: Args) -> Result<(), Error> {
     let view = server.machine.view()?;

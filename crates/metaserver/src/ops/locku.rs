@@ -6,7 +6,8 @@ use wire::nfs4::locku::{Args, ResOk};
 
 use super::lock::range;
 use crate::Metaserver;
-use crate::nfs4::{Context, check_file_of, client, stateid, wire_stateid};
+use crate::compound::{Context, client, stateid, wire_stateid};
+use crate::nfs4::check_file_of;
 
 pub(crate) async fn locku(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let client = client(context)?;

@@ -5,10 +5,10 @@ use wire::nfs4::Status;
 use wire::nfs4::lookup::Args;
 
 use crate::Metaserver;
+use crate::compound::Context;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::names;
-use crate::nfs4::Context;
 use crate::user::Permission;
 
 pub(crate) fn lookup(server: &Metaserver, context: &mut Context, args: &Args) -> Result<(), Status> {

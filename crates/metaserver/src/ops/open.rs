@@ -16,10 +16,11 @@ use wire::nfs4::{self, Ace, Bitmap, ChangeInfo, Fattr, Status, attr};
 use crate::Metaserver;
 use crate::attributes::idmap::Idmap;
 use crate::attributes::nfs4::{Wanted, settable_of};
-use crate::attributes::setattr::{given_to, new_attributes};
+use crate::compound::{Context, Step, change_info, client, stateid, wire_stateid};
 use crate::errors::store_failed;
+use crate::files::make;
 use crate::names;
-use crate::nfs4::{Context, Step, change_info, check_sequence, client, stateid, wire_stateid};
+use crate::nfs4::check_sequence;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::user::{Permission, User};
 
@@ -349,10 +350,7 @@ impl Opener<'_> {
                 node.ok_or(Status::Delay)?
             }
         };
-        let Wanted { mode, uid, gid, accessed, modified, .. } = how.wanted;
-        let attributes =
-            new_attributes(&self.user, &parent, mode.unwrap_or(0o644), false, accessed, modified);
-        let attributes = given_to(&self.user, attributes, uid, gid)?;
+        let attributes = make::attributes(&self.user, &parent, &node, &how.wanted.asked())?;
         let create = Create { dir, name, node, attributes, exists: how.exists };
         Ok(self.command(OpenTarget::Create { create, truncate: how.truncate }, known))
     }

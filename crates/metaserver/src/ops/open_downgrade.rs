@@ -6,7 +6,8 @@ use wire::nfs4::open_downgrade::{Args, ResOk};
 
 use super::open::{access_share, deny_share};
 use crate::Metaserver;
-use crate::nfs4::{Context, check_file_of, client, stateid, wire_stateid};
+use crate::compound::{Context, client, stateid, wire_stateid};
+use crate::nfs4::check_file_of;
 
 pub(crate) async fn downgrade(
     server: &Metaserver,

@@ -5,7 +5,7 @@ use wire::nfs4::Status;
 use wire::nfs4::read::{Args, ResOk};
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 /// What the status, end-of-file flag and length take of a reply.
 const OVERHEAD_BYTES: usize = 64;

@@ -6,8 +6,8 @@ use wire::nfs4::Status;
 use wire::nfs4::read_plus::{Args, Content, Data, Hole, ResOk};
 
 use crate::Metaserver;
+use crate::compound::Context;
 use crate::data::ranges::RUNS_MAX;
-use crate::nfs4::Context;
 
 /// What status, end-of-file flag and number of pieces take of a reply, and what each piece takes beside its
 /// data.

@@ -10,10 +10,10 @@ use wire::nfs4::{Fattr, Status, attr};
 
 use crate::Metaserver;
 use crate::attributes::nfs4::check_readable;
+use crate::compound::Context;
 use crate::data::unsettled::depend_on_data;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
-use crate::nfs4::Context;
 use crate::user::Permission;
 
 /// Cookies never go stale, so there is nothing to verify.

@@ -5,7 +5,7 @@ use wire::nfs4::Status;
 use wire::nfs4::readlink::ResOk;
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 pub(crate) fn readlink(server: &Metaserver, context: &Context) -> Result<ResOk, Status> {
     let view = server.machine.view()?;

@@ -6,7 +6,7 @@ use wire::nfs4::Status;
 use wire::nfs4::reclaim_complete::Args;
 
 use crate::Metaserver;
-use crate::nfs4::{Context, client};
+use crate::compound::{Context, client};
 
 pub(crate) async fn complete(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     if args.one_fs {

@@ -5,9 +5,9 @@ use wire::nfs4::Status;
 use wire::nfs4::remove::{Args, ResOk};
 
 use crate::Metaserver;
+use crate::compound::{Context, change_info};
 use crate::errors::store_failed;
 use crate::names;
-use crate::nfs4::{Context, change_info};
 
 pub(crate) async fn remove(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let user = server.caller(context)?;

@@ -5,10 +5,9 @@ use wire::nfs4::Status;
 use wire::nfs4::rename::{Args, ResOk};
 
 use crate::Metaserver;
+use crate::compound::{Context, change_info};
 use crate::errors::store_failed;
 use crate::names;
-use crate::nfs4::{Context, change_info};
-use crate::user::Permission;
 
 pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let user = server.caller(context)?;
@@ -26,15 +25,9 @@ pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Arg
         }
         let moved = read::lookup(view, from_dir.id, &from).map_err(store_failed)?.ok_or(Status::NoEnt)?;
         let moved = server.machine.inode(view, moved)?;
-        user.check_delete(&from_dir, &moved)?;
-        user.check(&to_dir, Permission::WRITE_AND_SEARCH)?;
-        if matches!(moved.kind, Kind::Directory(_)) && from_dir.id != to_dir.id {
-            // Its `..` changes, which is a write to it.
-            user.check(&moved, Permission::WRITE)?;
-        }
-        if let Some(replaced) = read::lookup(view, to_dir.id, &to).map_err(store_failed)? {
-            user.check_delete(&to_dir, &server.machine.inode(view, replaced)?)?;
-        }
+        let replaced = read::lookup(view, to_dir.id, &to).map_err(store_failed)?;
+        let replaced = replaced.map(|id| server.machine.inode(view, id)).transpose()?;
+        user.check_rename((&from_dir, &moved), (&to_dir, replaced.as_ref()))?;
         Ok(Command::Rename { from_dir: from_dir.id, from, to_dir: to_dir.id, to })
     };
     match server.change(context, prepare).await? {

@@ -5,10 +5,10 @@ use wire::nfs4::secinfo::{AUTH_NONE, AUTH_SYS, ResOk, SecInfo};
 use wire::nfs4::{Status, secinfo, secinfo_no_name};
 
 use crate::Metaserver;
+use crate::compound::Context;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::names;
-use crate::nfs4::Context;
 use crate::user::Permission;
 
 fn flavors() -> ResOk {

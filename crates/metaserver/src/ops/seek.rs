@@ -7,7 +7,7 @@ use wire::nfs4::Status;
 use wire::nfs4::seek::{Args, DATA, HOLE, ResOk};
 
 use crate::Metaserver;
-use crate::nfs4::Context;
+use crate::compound::Context;
 
 pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {

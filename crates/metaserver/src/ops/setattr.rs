@@ -1,14 +1,15 @@
 //! SETATTR (RFC 8881, section 18.30).
 
-use namespace::{Command, Reply, SetAttributes, Share};
+use namespace::Share;
 use wire::nfs4::setattr::{Args, Res};
 use wire::nfs4::{Bitmap, Status};
 
 use crate::Metaserver;
 use crate::attributes::nfs4::{Wanted, settable_of};
 use crate::attributes::setattr::check;
-use crate::nfs4::{Context, Step, client};
-use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
+use crate::compound::{Context, client};
+use crate::files::Request;
+use crate::files::set_attributes::{set_attributes, settle_before_times};
 
 pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Args) -> Res {
     let attrsset = settable_of(&args.obj_attributes);
@@ -20,7 +21,7 @@ pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Ar
 
 async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let user = server.caller(context)?;
-    let client = client(context)?;
+    client(context)?;
     let wanted = Wanted::for_set(&args.obj_attributes, &server.attributes.idmap())?;
     let sizes = wanted.size.is_some();
     let inode = {
@@ -39,31 +40,13 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         inode
     };
     if wanted.modified.is_some() || wanted.to_now().1 {
-        // What was written before the time was set must not change it later (`cp -p`).
-        let _ = server.data.true_inode(inode.clone()).await;
-    }
-    if sizes {
-        server.data.leave_lost_targets(&inode).await?;
+        settle_before_times(server, &inode).await;
     }
     let now = server.machine.now();
-    let prepare = |view: &dyn store::View| {
+    let checked = |view: &dyn store::View| {
         let inode = server.machine.inode(view, inode.id)?;
-        let set = check(&user, &inode, wanted.with_mode_of(&inode).set(now), wanted.to_now())?;
-        Ok(Command::SetAttributes { inode: inode.id, set: SetAttributes { layout_of: Some(client), ..set } })
+        check(&user, &inode, wanted.with_mode_of(&inode).set(now), wanted.to_now())
     };
-    for step in (0..TRUNCATION_TRIES_MAX).map(Step::Truncate) {
-        match server.change_step(context, step, prepare).await {
-            // Whoever else holds a layout finishes what it writes before the file is truncated.
-            Err(Status::Delay) if sizes && server.was_put_off(context, step)? => {
-                let inode = server.machine.inode(&*server.machine.view()?, inode.id)?;
-                server.data.before_truncation(&inode, Holders::AllBut(client)).await?;
-            }
-            Ok(Reply::Attributes { deferred, .. }) => {
-                return Ok(server.data.finish_deferred(deferred).await?);
-            }
-            Ok(_) => return Err(Status::ServerFault),
-            Err(status) => return Err(status),
-        }
-    }
-    Err(Status::Delay)
+    set_attributes(server, &mut Request::Compound(context), &inode, sizes, checked).await?;
+    Ok(())
 }

@@ -6,7 +6,7 @@ use wire::nfs4::setxattr::{Args, ResOk, SetOption};
 
 use crate::Metaserver;
 use crate::attributes::xattrs;
-use crate::nfs4::{Context, change_info};
+use crate::compound::{Context, change_info};
 
 pub(crate) async fn setxattr(
     server: &Metaserver,

@@ -4,8 +4,9 @@ use namespace::{Command, State, read};
 use wire::nfs4::{Stateid, Status, free_stateid, test_stateid};
 
 use crate::Metaserver;
+use crate::compound::{Context, client, stateid};
 use crate::errors::store_failed;
-use crate::nfs4::{Context, check_sequence, client, stateid};
+use crate::nfs4::check_sequence;
 
 pub(crate) async fn free(
     server: &Metaserver,

@@ -4,8 +4,8 @@ use wire::nfs4::{Fattr, Status, attr};
 
 use crate::Metaserver;
 use crate::attributes::nfs4::{SUPPORTED, check_readable};
+use crate::compound::Context;
 use crate::data::unsettled::depend_on_data;
-use crate::nfs4::Context;
 
 pub(crate) async fn verify(server: &Metaserver, context: &Context, given: &Fattr) -> Result<(), Status> {
     if same(server, context, given).await? { Ok(()) } else { Err(Status::NotSame) }

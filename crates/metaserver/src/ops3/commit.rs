@@ -4,9 +4,10 @@ use namespace::Inode;
 use wire::nfs3::commit::{Args, Res, ResFail, ResOk};
 
 use super::wcc::Wcc;
-use super::{check_file, failure, object};
+use super::{failure, object};
 use crate::Metaserver;
 use crate::errors::FileError;
+use crate::files::check_regular;
 use crate::user::User;
 
 /// Makes a file's unstable writes durable: all of them, whatever the range.
@@ -22,7 +23,7 @@ pub(crate) async fn commit(server: &Metaserver, user: &User, args: Args) -> Res 
 async fn committed(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> Result<(), FileError> {
     let inode: Inode = object(server, &args.file)?;
     wcc.before(&inode);
-    check_file(&inode)?;
+    check_regular(&inode)?;
     user.check_commit(&inode)?;
     server.data.commit_data(&inode).await
 }

@@ -5,14 +5,12 @@ use wire::nfs3::SetAttr;
 use wire::nfs3::create::{Args, CreateHow, Res, ResFail, ResOk};
 
 use super::wcc::Wcc;
-use super::{check_file, failure, make, setattr};
+use super::{failure, make, setattr};
 use crate::Metaserver;
 use crate::attributes::setattr as rules;
 use crate::errors::FileError;
+use crate::files::check_regular;
 use crate::user::{Permission, User};
-
-/// The command that sets a size is the second of the call; the first makes the file.
-const SIZE: u32 = 1;
 
 /// Creates a regular file.
 pub(crate) async fn create(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
@@ -65,7 +63,7 @@ async fn created(
         // The one who makes a file may give it a size, whatever its mode.
         Some(size) => {
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
-            Ok((setattr::set_attributes(server, call, SIZE, &inode, set).await?, Some(change)))
+            Ok((setattr::set_checked(server, call, &inode, Ok(set)).await?, Some(change)))
         }
         None => Ok((inode, Some(change))),
     }
@@ -81,12 +79,12 @@ async fn take(
 ) -> Result<Inode, FileError> {
     match how {
         CreateHow::Unchecked(set) => {
-            check_file(&there).map_err(|_| FileError::Exists)?;
+            check_regular(&there).map_err(|_| FileError::Exists)?;
             // Of an existing file only the size is set.
             let Some(size) = set.size else { return Ok(there) };
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
             let set = rules::check(user, &there, set, (false, false))?;
-            setattr::set_attributes(server, call, SIZE, &there, set).await
+            setattr::set_checked(server, call, &there, Ok(set)).await
         }
         CreateHow::Exclusive(verifier) if there.verifier == Some(*verifier) => Ok(there),
         CreateHow::Guarded(_) | CreateHow::Exclusive(_) => Err(FileError::Exists),

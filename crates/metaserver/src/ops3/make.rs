@@ -1,14 +1,14 @@
 //! What CREATE, MKDIR, SYMLINK and MKNOD have in common.
 
-use namespace::{CallId, Change, Command, Create, Exists, Inode, NewNode, Reply};
+use namespace::{CallId, Change, Command, Exists, Inode, NewNode, Reply};
 use wire::nfs3::{DirOpArgs, PostOpFh, SetAttr};
 
 use super::entry::{self, Entry};
 use super::wcc::Wcc;
-use crate::Metaserver;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
-use crate::user::{Permission, User};
+use crate::user::User;
+use crate::{Metaserver, files};
 
 /// Looks up where something is to be made. What is there already is the caller's to refuse, before
 /// permissions are: `mkdir -p` relies on it.
@@ -45,11 +45,8 @@ pub(crate) fn command(
     set: &SetAttr,
     exists: Exists,
 ) -> Result<Command, FileError> {
-    let Entry { dir, name, .. } = at;
-    user.check(&dir, Permission::WRITE_AND_SEARCH)?;
-    let is_dir = matches!(node, NewNode::Directory);
-    let attributes = server.attributes.attributes_to_make(user, &dir, set, is_dir)?;
-    Ok(Command::Create(Create { dir: dir.id, name, node, attributes, exists }))
+    let asked = server.attributes.asked3(user, set)?;
+    files::make::create(user, &at.dir, at.name, node, &asked, exists)
 }
 
 /// Finds that the name is free, and makes what is not a regular file.

@@ -29,21 +29,13 @@ async fn made(
     args: Args,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), FileError> {
-    let mut device = |node: NewNode| {
-        if !user.is_root() {
-            make::refuse(server, user, &args.at, wcc, FileError::Permission)?;
-        }
-        Ok::<_, FileError>(node)
-    };
     let (node, set) = match args.what {
         MkNodData::Regular | MkNodData::Directory | MkNodData::SymLink => {
             make::refuse(server, user, &args.at, wcc, FileError::BadType)?;
             return Err(FileError::BadType);
         }
-        MkNodData::Block(d) => (device(NewNode::BlockDevice(d.spec.major, d.spec.minor))?, d.attributes),
-        MkNodData::Character(d) => {
-            (device(NewNode::CharacterDevice(d.spec.major, d.spec.minor))?, d.attributes)
-        }
+        MkNodData::Block(d) => (NewNode::BlockDevice(d.spec.major, d.spec.minor), d.attributes),
+        MkNodData::Character(d) => (NewNode::CharacterDevice(d.spec.major, d.spec.minor), d.attributes),
         MkNodData::Socket(attributes) => (NewNode::Socket, attributes),
         MkNodData::Fifo(attributes) => (NewNode::Fifo, attributes),
     };

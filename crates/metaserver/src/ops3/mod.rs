@@ -1,7 +1,7 @@
 //! NFSv3's procedures, one file for each: check, command, reply.
 //!
-//! An error is an NFSv4 status until it leaves: see `errors`. The names of version 3 follow here, and the
-//! attributes that it returns with failures, too, in `wcc`.
+//! What both protocols do alike is in `files`. Here are the words of version 3, and the attributes that it
+//! returns, with failures too (`wcc`).
 
 pub(crate) mod access;
 pub(crate) mod commit;
@@ -35,6 +35,7 @@ use wire::nfs3::Failure;
 
 use crate::Metaserver;
 use crate::errors::FileError;
+use crate::files::{check_access, check_regular};
 use crate::user::User;
 
 /// Bytes of one READ or WRITE, and of one READDIR's results, at most.
@@ -70,21 +71,16 @@ fn directory_in_export(
     Ok(dir)
 }
 
-/// Whether the data of `inode` can be used: only a file's; not while objects of it are still being truncated,
-/// and not what an open of NFSv4 denies to all others.
-fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), FileError> {
-    server.state.check_share(view, inode.id, wanted).map_err(|status| match status {
-        FileError::Locked => FileError::Locked,
-        other => other,
-    })?;
+/// Checks that the data of a file can be used now: the caller's rights, deny modes of NFSv4 opens, and a
+/// truncation that is pending.
+fn check_data(
+    server: &Metaserver,
+    view: &dyn View,
+    user: &User,
+    inode: &Inode,
+    wanted: Share,
+) -> Result<(), FileError> {
+    check_regular(inode)?;
+    check_access(server, view, user, inode, wanted)?;
     server.data.check_no_truncation(view, inode)
-}
-
-/// Only a regular file has data.
-fn check_file(inode: &Inode) -> Result<(), FileError> {
-    match (inode.layout(), inode.directory()) {
-        (Some(_), _) => Ok(()),
-        (None, Some(_)) => Err(FileError::IsDirectory),
-        (None, None) => Err(FileError::Invalid),
-    }
 }

@@ -5,7 +5,7 @@ use wire::nfs3::PostOpAttr;
 use wire::nfs3::read::{Args, Res, ResFail, ResOk};
 use wire::xdr::Payload;
 
-use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
+use super::{TRANSFER_BYTES_MAX, check_data, failure};
 use crate::Metaserver;
 use crate::errors::FileError;
 use crate::user::User;
@@ -42,8 +42,6 @@ fn check(
     let view = server.machine.view()?;
     let inode = server.machine.inode_of(&*view, &args.file)?;
     *attributes = server.attributes.told3(&inode);
-    check_file(&inode)?;
-    user.check_read(&inode)?;
-    check_data(server, &*view, &inode, Share::READ)?;
+    check_data(server, &*view, user, &inode, Share::READ)?;
     Ok(inode)
 }

@@ -3,12 +3,12 @@
 use namespace::{CallId, Change, Command, Reply};
 use wire::nfs3::rename::{Args, Res, ResFail, ResOk};
 
-use super::entry::{self, Entry};
+use super::entry;
 use super::failure;
 use super::wcc::Wcc;
 use crate::Metaserver;
 use crate::errors::FileError;
-use crate::user::{Permission, User};
+use crate::user::User;
 
 /// Gives an object another name.
 pub(crate) async fn rename(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
@@ -36,7 +36,7 @@ async fn renamed(
     let to = entry::find(server, user, &args.to, to_wcc);
     let checked = from.and_then(|from| {
         let to = to?;
-        check(user, &from, &to)?;
+        user.check_rename((&from.dir, from.there()?), (&to.dir, to.found.as_ref()))?;
         Ok(Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name })
     });
     let Reply::Renamed { from, to, replaced, .. } = server.change3(call, 0, checked).await? else {
@@ -46,18 +46,4 @@ async fn renamed(
         server.state.deferred_ready.notify_one();
     }
     Ok((from, to))
-}
-
-fn check(user: &User, from: &Entry, to: &Entry) -> Result<(), FileError> {
-    let moved = from.there()?;
-    user.check_delete(&from.dir, moved)?;
-    match &to.found {
-        Some(replaced) => user.check_delete(&to.dir, replaced)?,
-        None => user.check(&to.dir, Permission::WRITE_AND_SEARCH)?,
-    }
-    // A directory that moves has its ".." written, as in Linux.
-    if moved.directory().is_some() && from.dir.id != to.dir.id {
-        user.check(moved, Permission::WRITE)?;
-    }
-    Ok(())
 }

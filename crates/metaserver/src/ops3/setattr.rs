@@ -1,6 +1,7 @@
 //! SETATTR (RFC 1813, section 3.3.2).
 
-use namespace::{CallId, Command, Inode, Reply, SetAttributes, Share};
+use namespace::{CallId, Inode, SetAttributes, Share};
+use store::View;
 use wire::nfs3::SetTime;
 use wire::nfs3::setattr::{Args, Res, ResFail, ResOk};
 
@@ -10,7 +11,8 @@ use crate::Metaserver;
 use crate::attributes::nfs3::time;
 use crate::attributes::setattr as rules;
 use crate::errors::FileError;
-use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
+use crate::files::Request;
+use crate::files::set_attributes::{set_attributes, settle_before_times};
 use crate::user::User;
 
 /// Changes attributes of an object.
@@ -31,15 +33,15 @@ async fn set(
 ) -> Result<Inode, FileError> {
     let inode = object(server, &args.object)?;
     wcc.before(&inode);
-    if inode.layout().is_some() && args.new_attributes.mtime != SetTime::DontChange {
-        // What was written before the time was set must not change it later (`cp -p`).
-        let _ = server.data.true_inode(inode.clone()).await;
+    if args.new_attributes.mtime != SetTime::DontChange {
+        settle_before_times(server, &inode).await;
     }
-    match check(server, user, &inode, &args) {
-        Ok(None) => Ok(inode),
-        Ok(Some(set)) => set_attributes(server, call, 0, &inode, set).await,
-        Err(status) => finish(server, server.change3(call, 0, Err(status)).await?).await,
-    }
+    let checked = match check(server, user, &inode, &args) {
+        Ok(None) => return Ok(inode),
+        Ok(Some(set)) => Ok(set),
+        Err(error) => Err(error),
+    };
+    set_checked(server, call, &inode, checked).await
 }
 
 /// What is to be set, if anything is.
@@ -60,43 +62,19 @@ fn check(
     Ok(Some(set).filter(|set| SetAttributes { guard: None, ..*set } != SetAttributes::default()))
 }
 
-/// Has checked attributes set, by the command `index` of the call; a size with everything that it takes:
-/// nobody may go on writing through a layout of what is truncated, and nobody is answered before the objects
-/// are.
-pub(super) async fn set_attributes(
+/// Sets attributes that were checked, as a step of a call that may have set them before.
+pub(super) async fn set_checked(
     server: &Metaserver,
     call: &CallId,
-    index: u32,
     inode: &Inode,
-    set: SetAttributes,
+    checked: Result<SetAttributes, FileError>,
 ) -> Result<Inode, FileError> {
-    if set.size.is_some() {
-        server.state.check_share(&*server.machine.view()?, inode.id, Share::WRITE).map_err(|status| {
-            match status {
-                FileError::Locked => FileError::Locked,
-                other => other,
-            }
-        })?;
-    }
-    if set.size.is_some() {
-        server.data.leave_lost_targets(inode).await?;
-    }
-    for _ in 0..TRUNCATION_TRIES_MAX {
-        let command = Command::SetAttributes { inode: inode.id, set };
-        match server.change3(call, index, Ok(command)).await {
-            // Layouts are out.
-            Err(FileError::Delay) if set.size.is_some() => {
-                let inode = server.machine.inode(&*server.machine.view()?, inode.id)?;
-                server.data.before_truncation(&inode, Holders::All).await?;
-            }
-            outcome => return finish(server, outcome?).await,
+    let sizes = checked.is_ok_and(|set| set.size.is_some());
+    let check = |view: &dyn View| {
+        if sizes {
+            server.state.check_share(view, inode.id, Share::WRITE)?;
         }
-    }
-    Err(FileError::Delay)
-}
-
-async fn finish(server: &Metaserver, reply: Reply) -> Result<Inode, FileError> {
-    let Reply::Attributes { inode, deferred } = reply else { return Err(FileError::Fault) };
-    server.data.finish_deferred(deferred).await?;
-    Ok(inode)
+        checked
+    };
+    set_attributes(server, &mut Request::Call(call), inode, sizes, check).await
 }

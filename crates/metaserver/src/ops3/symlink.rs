@@ -1,7 +1,6 @@
 //! SYMLINK (RFC 1813, section 3.3.10).
 
 use namespace::{CallId, Change, Inode, NewNode};
-use wire::nfs3::SetAttr;
 use wire::nfs3::symlink::{Args, Res, ResFail, ResOk};
 
 use super::wcc::Wcc;
@@ -35,7 +34,6 @@ async fn made(
     if let Err(why) = target {
         make::refuse(server, user, &args.at, wcc, why)?;
     }
-    // Nobody asks a link's mode; all systems show this one.
-    let set = SetAttr { mode: Some(0o777), ..args.attributes };
-    make::make_new(server, user, call, &args.at, NewNode::Symlink(target?), &set, wcc).await
+    let node = NewNode::Symlink(target?);
+    make::make_new(server, user, call, &args.at, node, &args.attributes, wcc).await
 }

@@ -11,9 +11,9 @@ use namespace::{ClientId, Command, InodeId, State, StateId, Stateid, read};
 use parking_lot::Mutex;
 use wire::nfs4::callback::{CbArgOp, RecallArgs};
 
+use crate::compound::wire_stateid;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
-use crate::nfs4::wire_stateid;
 use crate::state::ClientState;
 
 /// An operation waits this long for delegations; then its client is told to come again, so that no slot is

@@ -12,9 +12,9 @@ use wire::handle::FileHandle;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, LayoutRecall};
 
+use crate::compound::wire_stateid;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
-use crate::nfs4::wire_stateid;
 use crate::state::ClientState;
 
 /// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot

@@ -9,6 +9,7 @@ mod drc;
 mod elsewhere;
 mod exports;
 mod fake_data;
+mod files;
 mod grants;
 mod lock_waiters;
 mod procedures3;

@@ -1,0 +1,108 @@
+//! Bytes of a file are written through the metaserver.
+//!
+//! ```text
+//! set-id bits go ─▶ with the inode (small file) ──────────────────────▶ durable
+//!                          │ too large, or the data have left the inode
+//!                          ▼
+//!                   objects on the data servers ─▶ size and times ────▶ as durable as was asked for
+//! ```
+
+use namespace::{Command, Inode, Reply, SIZE_BYTES_MAX};
+use wire::xdr::Payload;
+
+use super::Request;
+use crate::Metaserver;
+use crate::attributes::setattr::after_write;
+use crate::compound::Step;
+use crate::data::migration;
+use crate::errors::FileError;
+use crate::user::User;
+
+/// Outcome of a write.
+pub(crate) struct Written {
+    /// The file after it.
+    pub inode: Inode,
+    /// The bytes are on disk.
+    pub is_durable: bool,
+}
+
+/// End of a range that is written, in bytes.
+///
+/// # Errors
+/// `TooLarge` beyond [`SIZE_BYTES_MAX`].
+pub(crate) fn end_of(offset: u64, len: u64) -> Result<u64, FileError> {
+    offset.checked_add(len).filter(|end| *end <= SIZE_BYTES_MAX).ok_or(FileError::TooLarge)
+}
+
+/// Writes bytes, not none, to where the file's data are. `durable`: they are to be on disk.
+///
+/// # Errors
+/// `TooLarge`; those of the data servers; `Delay` for a file that is truncated meanwhile.
+pub(crate) async fn write_bytes(
+    server: &Metaserver,
+    request: &mut Request<'_>,
+    user: &User,
+    inode: Inode,
+    offset: u64,
+    data: Payload,
+    durable: bool,
+) -> Result<Written, FileError> {
+    let end = end_of(offset, data.len() as u64)?;
+    clear_set_id(server, request, user, &inode).await?;
+    let with_inode = |_: &dyn store::View| match migration::fits(&inode, end) {
+        true => Ok(Command::WriteInline { inode: inode.id, offset, data: data.to_bytes() }),
+        false => Err(FileError::Delay),
+    };
+    match request.change(server, Step::WriteInline, with_inode).await {
+        Ok(Reply::Attributes { inode, .. }) => {
+            server.metrics.file_bytes_written.inc_by(end - offset);
+            return Ok(Written { inode, is_durable: true });
+        }
+        Ok(_) => return Err(FileError::Fault),
+        // Too much for that, or the file's data are not there any more.
+        Err(FileError::Delay) => {}
+        Err(error) => return Err(error),
+    }
+    let inode = server.data.in_columns(inode).await?;
+    let inode = server.data.write_or_relocate(inode, offset, data, durable).await?;
+    let inode = wrote(server, request, &inode, end).await?;
+    Ok(Written { inode, is_durable: durable })
+}
+
+/// Clears the set-id bits that a write by `user` takes away. Called before the first byte is changed: a crash
+/// in between must not leave a program with another user's data and its owner's rights.
+///
+/// # Errors
+/// Those of the change.
+pub(crate) async fn clear_set_id(
+    server: &Metaserver,
+    request: &mut Request<'_>,
+    user: &User,
+    inode: &Inode,
+) -> Result<(), FileError> {
+    let id = inode.id;
+    if let Some(set) = after_write(user, inode) {
+        let clear = |_: &dyn store::View| Ok(Command::SetAttributes { inode: id, set });
+        request.change(server, Step::ClearSetId, clear).await?;
+    }
+    Ok(())
+}
+
+/// Has the size and times of a file follow its data, which were changed on the data servers up to `end`.
+/// Returns the file.
+///
+/// # Errors
+/// `Delay` for a file that was truncated after the data went out; those of the change.
+pub(crate) async fn wrote(
+    server: &Metaserver,
+    request: &mut Request<'_>,
+    inode: &Inode,
+    end: u64,
+) -> Result<Inode, FileError> {
+    let (id, truncations) = (inode.id, inode.truncations);
+    let wrote = |_: &dyn store::View| Ok(Command::Wrote { inode: id, end, truncations });
+    match request.change(server, Step::Change, wrote).await? {
+        Reply::Attributes { inode, .. } => Ok(inode),
+        _ => Err(FileError::Fault),
+    }
+}
