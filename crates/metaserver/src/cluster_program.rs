@@ -144,7 +144,7 @@ impl Metaserver {
         self.cluster.clocks.note(key, args.clock_ms, self.cluster.clock_ms(), self.machine.clock.monotonic());
         let version = String::from_utf8_lossy(&args.version).into_owned();
         let registered = self.cluster.register(&server, version, &args.targets).await;
-        let answers_again = registered.map_err(|status| match status {
+        let answers_again = registered.map_err(|error| match FileError::from(error) {
             FileError::NoSpace => Status::NoSpace,
             FileError::Io => Status::Io,
             _ => Status::Delay,

@@ -11,7 +11,6 @@
 //! - a client's own changes are made here, or it has come over a new connection, whose first call asks;
 //! - the leader was asked within the last [`LAZY_MAX`], so that one that is cut off shows nothing older.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nfs::Connection;
@@ -27,30 +26,6 @@ const LAZY_MAX: Duration = Duration::from_secs(1);
 
 /// In the place of a session, for NFSv3, which has none.
 const NO_SESSION: SessionId = SessionId([0; 16]);
-
-/// How new what clients read is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consistency {
-    /// As new as all that was answered, by any metaserver, before the read arrived.
-    Strict,
-    /// As close-to-open asks for.
-    Lazy,
-}
-
-/// When the leader was asked last, in milliseconds of the monotonic clock, and one; 0: never.
-#[derive(Default)]
-pub(crate) struct LastBarrier(AtomicU64);
-
-impl LastBarrier {
-    pub(crate) fn note(&self, at: Duration) {
-        self.0.fetch_max(at.as_millis() as u64 + 1, Ordering::Relaxed);
-    }
-
-    fn is_recent(&self, now: Duration) -> bool {
-        let at = self.0.load(Ordering::Relaxed);
-        at > 0 && (now.as_millis() as u64 + 1).saturating_sub(at) < LAZY_MAX.as_millis() as u64
-    }
-}
 
 impl Admission {
     /// Before a compound of `session` that came over `connection`. Whether all that was answered before it is
@@ -84,8 +59,13 @@ impl Admission {
         self.is_lazy_client(connection)
             // What the client did at another metaserver, before it came to this one, is its own.
             && connection.is_associated(session)
-            && self.machine.last_barrier.is_recent(self.machine.clock.monotonic())
+            && is_recent(self.machine.group.last_barrier(), self.machine.clock.monotonic())
     }
+}
+
+/// Whether the leader was asked so shortly ago that a lazy read may show what there was then.
+fn is_recent(last_barrier: Option<Duration>, now: Duration) -> bool {
+    last_barrier.is_some_and(|at| now.saturating_sub(at) < LAZY_MAX)
 }
 
 /// What only reads, and need not see what others did a moment ago.
@@ -138,11 +118,9 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_recent_for_a_second() {
-        let (asked, ms) = (LastBarrier::default(), Duration::from_millis);
-        assert!(!asked.is_recent(ms(5)), "never asked");
-        asked.note(ms(7000));
-        asked.note(ms(6000)); // took longer
-        assert!(asked.is_recent(ms(7000)) && asked.is_recent(ms(7999)));
-        assert!(!asked.is_recent(ms(8000)));
+        let ms = Duration::from_millis;
+        assert!(!is_recent(None, ms(5)), "never asked");
+        assert!(is_recent(Some(ms(7000)), ms(7000)) && is_recent(Some(ms(7000)), ms(7999)));
+        assert!(!is_recent(Some(ms(7000)), ms(8000)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! namespace::Error ─┐                 ┌─▶ NFSv4 status
-//! store, replica ───┼─▶ FileError ────┤
+//! store, cluster ───┼─▶ FileError ────┤
 //! data servers ─────┘                 └─▶ NFSv3 status
 //! ```
 //!
@@ -14,6 +14,9 @@ use replica::ReplicaError;
 use store::StoreError;
 use wire::nfs4::Status;
 use wire::{nfs3, nfs4};
+
+use crate::cluster::data_servers::NoServer;
+use crate::cluster::error::ClusterError;
 
 /// Reason that an operation on files failed, in the words of no protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,16 +146,24 @@ pub(crate) fn store_failed(error: StoreError) -> FileError {
     error.into()
 }
 
-/// Error of a failed proposal.
-impl From<ReplicaError> for FileError {
-    fn from(error: ReplicaError) -> Self {
+/// Error of the group of metaservers; what an operator must mend was logged.
+impl From<ClusterError> for FileError {
+    fn from(error: ClusterError) -> Self {
         match error {
-            ReplicaError::NoSpace => Self::NoSpace,
-            ReplicaError::Unknown => Self::Delay,
-            ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } => {
-                tracing::error!(%reason, "proposal");
-                Self::Io
-            }
+            ClusterError::Refused(error) => error.into(),
+            ClusterError::NoLeader | ClusterError::Replica(ReplicaError::Unknown) => Self::Delay,
+            ClusterError::Replica(ReplicaError::NoSpace) => Self::NoSpace,
+            ClusterError::Replica(_) | ClusterError::Store(_) => Self::Io,
+        }
+    }
+}
+
+/// Target that cannot be reached.
+impl From<NoServer> for FileError {
+    fn from(error: NoServer) -> Self {
+        match error {
+            NoServer::Lost => Self::Io,
+            NoServer::Unknown => Self::Delay,
         }
     }
 }

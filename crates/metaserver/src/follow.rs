@@ -214,8 +214,8 @@ impl Metaserver {
                 Event::Renewed(client) => self.state.leases.set_lapsed(client, false),
                 Event::Gone(client) => self.state.client_ended(client),
                 Event::Map => {
-                    if let Err(status) = self.cluster.follow_map() {
-                        tracing::warn!(?status, "reading the cluster map");
+                    if let Err(error) = self.cluster.follow_map() {
+                        tracing::warn!(%error, "reading the cluster map");
                     }
                 }
                 Event::Revoked(client) => self.state.delegations.note_revoked(client),

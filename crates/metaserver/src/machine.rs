@@ -1,72 +1,64 @@
-//! The replicated state machine, as a metaserver uses it: views, the read barrier, commands, sealed handles.
+//! The state machine, as operations on files use it: their errors, and sealed handles of its inodes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use host::{Clock, Entropy};
-use namespace::{Command, Inode, InodeId, Proposal, Reply, RequestId, Stamp, Time, read};
+use namespace::{Command, Inode, InodeId, Reply, RequestId, Time, read};
 use replica::Replica;
 use store::View;
 use wire::handle::{ClientHandle, FileHandle, HandleKey};
 
-use crate::consistency::LastBarrier;
+use crate::cluster::group::Group;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
 
-/// Longest wait for a leader; an election takes a second.
-const LEADERLESS_MAX: Duration = Duration::from_secs(20);
-
-/// The state machine behind its replica: views, read barriers, changes, and sealed handles of its inodes.
+/// The state machine of the group, and the volume in it that is served.
 pub(crate) struct StateMachine {
+    pub group: Arc<Group>,
     pub replica: Replica,
     pub key: HandleKey,
     /// The volume that is served.
     pub volume: u32,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub last_barrier: LastBarrier,
 }
 
 impl StateMachine {
+    pub(crate) fn new(group: Arc<Group>, volume: u32, key: HandleKey) -> Self {
+        let (replica, clock, entropy) =
+            (group.replica.clone(), Arc::clone(&group.clock), Arc::clone(&group.entropy));
+        Self { group, replica, key, volume, clock, entropy }
+    }
+
     /// Read barrier: returns when views have everything that any metaserver acknowledged before this call.
     ///
     /// # Errors
     /// `Delay` after 20 s without a leader.
     pub(crate) async fn read_barrier(&self) -> Result<(), FileError> {
-        let began = self.clock.monotonic();
-        let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
-        seen.map_err(|_| FileError::Delay)??;
-        self.last_barrier.note(began);
-        Ok(())
+        Ok(self.group.read_barrier().await?)
     }
 
     /// A view that has everything that this metaserver has acknowledged, and all that was there when
     /// [`StateMachine::read_barrier`] was called.
     pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, FileError> {
-        Ok(self.replica.view()?)
+        Ok(self.group.view()?)
     }
 
     /// The time, as state machine and protocol keep it.
     pub(crate) fn now(&self) -> Time {
-        let wall = self.clock.wall();
-        Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
+        self.group.now()
     }
 
     /// Reply to a command; [`Reply::Delegated`] is left to the caller.
     ///
     /// # Errors
-    /// The protocol's error for a refusal, and for a replica that cannot carry the command out.
+    /// The error of a refusal, and of a replica that cannot carry the command out.
     pub(crate) async fn propose_once(
         &self,
         request: Option<RequestId>,
         command: Command,
     ) -> Result<Reply, FileError> {
-        let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
-        match self.replica.propose(Proposal::new(stamp, request, command)).await {
-            Ok(Reply::Refused(error)) => Err(error.into()),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.group.propose(request, command).await?)
     }
 
     /// What a handle names, looked up.

@@ -17,7 +17,8 @@ use crate::attributes::Attributes;
 use crate::attributes::idmap::Idmap;
 use crate::cluster::Cluster;
 use crate::cluster::begin::Begin;
-use crate::consistency::LastBarrier;
+use crate::cluster::group::Group;
+use crate::cluster::map::ThisServer;
 use crate::data::Data;
 use crate::data::reports::Reports;
 use crate::exports::Admission;
@@ -82,10 +83,10 @@ impl Metaserver {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Arc<Self>, ReplicaError> {
         let MetaserverConfig { volume, cluster: id, begin } = config;
-        let last_barrier = LastBarrier::default();
-        let machine = Arc::new(StateMachine { replica, key, volume, clock, entropy, last_barrier });
+        let group = Arc::new(Group::new(replica, clock, entropy));
+        let machine = Arc::new(StateMachine::new(Arc::clone(&group), volume, key));
         let metrics: Arc<Metrics> = Arc::default();
-        let cluster = Arc::new(Cluster::new(network, Arc::clone(&machine), id, begin, peer_key));
+        let cluster = Arc::new(Cluster::new(network, group, id, begin, peer_key));
         let state =
             Arc::new(ClientState::new(Arc::clone(&machine), Arc::clone(&cluster), Arc::clone(&metrics)));
         let data = Arc::new(Data::new(
@@ -132,13 +133,18 @@ impl Metaserver {
         }
         drop(view);
         let followed = self.cluster.follow_map();
-        followed.map_err(|status| ReplicaError::Failed(format!("read the cluster map: {status:?}")))
+        followed.map_err(|error| ReplicaError::Failed(format!("read the cluster map: {error}")))
     }
 
     /// Keeps what this server has in memory in step with what other metaservers do.
     pub fn follow_others(self: &Arc<Self>, follower: Follower) {
         self.state.ends.follow(follower.session_ends());
         self.background.lock().push(tokio::spawn(Arc::clone(self).follow(follower)));
+    }
+
+    /// Puts this server into the cluster map, and keeps what it answers for there as it is.
+    pub fn enter_map(&self, this: ThisServer) {
+        self.background.lock().push(tokio::spawn(Arc::clone(&self.cluster).keep_map(this)));
     }
 
     /// Listens on `address` and starts what runs in the background.

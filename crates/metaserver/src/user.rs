@@ -3,8 +3,8 @@
 use namespace::{Inode, InodeId, Kind};
 use wire::rpc::Credential;
 
+use crate::cluster::exports::{Access, NOBODY, Rules, Squash};
 use crate::errors::FileError;
-use crate::exports::{Access, Rules, Squash};
 
 /// A caller's identity after squashing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl User {
 
     /// The caller in the pseudo file system, where all are alike.
     pub(crate) fn of_pseudo() -> Self {
-        let (uid, gid) = (crate::exports::NOBODY, crate::exports::NOBODY);
+        let (uid, gid) = (NOBODY, NOBODY);
         Self { uid, gid, gids: vec![], read_only: true, export: InodeId::ROOT }
     }
 

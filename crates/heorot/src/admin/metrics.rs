@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use metaserver::status::{Liveness, Status};
+use metaserver::Liveness;
+use metaserver::status::Status;
 use nfs::{Metrics, exposition};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use host::{size, time};
-use metaserver::status::{Finding, Health, Liveness, Verdict};
+use metaserver::Liveness;
+use metaserver::status::{Finding, Health, Verdict};
 
 use crate::admin::api::{DataServerStatus, Status, Target};
 use crate::admin::client::AdminClient;

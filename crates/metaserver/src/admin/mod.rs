@@ -1,10 +1,9 @@
-//! What administrators ask of a metaserver: status, settings, exports, striping, backups.
+//! What administrators ask of a metaserver: status, changes of servers, exports, striping.
 
-pub(crate) mod change;
+mod exports;
 mod nodes;
-pub(crate) mod settings;
 pub mod status;
 pub(crate) mod stripe;
 
-pub use change::{ExportChange, ExportReport, SettingReport};
-pub use stripe::{AdminError, StripeReport};
+pub use exports::{ExportChange, ExportReport};
+pub use stripe::StripeReport;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use namespace::{NodeKey, NodeState};
 
+use crate::Metaserver;
+use crate::cluster::error::AdminError;
 use crate::cluster::nodes::change::{AGREE_TIME_MAX, id_text};
 use crate::cluster::nodes::{NodeChange, NodeReport, NodeRoles};
-use crate::{AdminError, Metaserver};
 
 impl Metaserver {
     /// Has the servers of that name, or the one with that id, do something; says what was done and what was

@@ -1,34 +1,14 @@
-//! What an administrator asks of a metaserver: a backup, and how new files are striped. For the rest see
-//! `status` and `nodes`.
+//! What an administrator asks and changes of the striping of new files.
 //!
 //! Plain values: how they look as text or JSON is for whoever shows them.
 
 use namespace::{Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
-use store::{StoreError, View};
+use store::View;
 
 use crate::COLUMNS_MAX;
-use crate::cluster::Cluster;
+use crate::cluster::error::AdminError;
 use crate::data::Data;
 use crate::errors::FileError;
-
-/// Why an administrator's wish is not fulfilled. One line.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AdminError {
-    /// The path names nothing.
-    #[error(
-        "{0}: no such directory in the volume; paths begin at the volume's root, not at a client's mount point"
-    )]
-    NotFound(String),
-    /// Only directories have a policy.
-    #[error("{0}: not a directory; a file keeps the layout that it was made with")]
-    NotDirectory(String),
-    /// A value out of its bounds.
-    #[error("{0}")]
-    Invalid(String),
-    /// The metadata service failed.
-    #[error("the metaserver failed: {0}; its log says more")]
-    Failed(String),
-}
 
 /// How new files in a directory are striped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,19 +21,6 @@ pub struct StripeReport {
     pub columns: u32,
     /// The directory that says so: itself, or one above. None: the metaserver's configuration.
     pub set_on: Option<String>,
-}
-
-impl Cluster {
-    /// A backup of all metadata, as they are now.
-    ///
-    /// # Errors
-    /// [`AdminError::Failed`].
-    pub async fn backup(&self, version: &str) -> Result<replica::Backup, AdminError> {
-        self.machine.read_barrier().await.map_err(server_failed)?;
-        let view = self.machine.view().map_err(server_failed)?.into();
-        let backup = replica::Backup::taken(view, self.id, self.machine.now().seconds, version);
-        backup.map_err(|error| AdminError::Failed(error.to_string()))
-    }
 }
 
 impl Data {
@@ -103,18 +70,11 @@ impl Data {
     }
 }
 
-pub(crate) fn store(error: StoreError) -> AdminError {
-    AdminError::Failed(error.to_string())
-}
-
 pub(crate) fn server_failed(status: FileError) -> AdminError {
-    AdminError::Failed(match status {
-        FileError::Delay => {
-            "too few metaservers with a vote can be reached, or a data server does not answer: try again"
-                .into()
-        }
-        status => format!("{status:?}"),
-    })
+    match status {
+        FileError::Delay => AdminError::unreachable(),
+        status => AdminError::Failed(format!("{status:?}")),
+    }
 }
 
 fn stripe_policy(unit: u64, columns: u32) -> Result<StripePolicy, AdminError> {
@@ -142,7 +102,7 @@ pub(crate) fn walk(view: &dyn View, path: &str) -> Result<Vec<Step>, AdminError>
             continue;
         }
         let dir = way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode);
-        let found = read::lookup(view, dir, name.as_bytes()).map_err(store)?;
+        let found = read::lookup(view, dir, name.as_bytes())?;
         let inode = found.ok_or_else(|| AdminError::NotFound(path.into()))?;
         way.push(directory(view, inode, name.into(), path)?);
     }
@@ -150,7 +110,7 @@ pub(crate) fn walk(view: &dyn View, path: &str) -> Result<Vec<Step>, AdminError>
 }
 
 fn directory(view: &dyn View, inode: InodeId, name: String, path: &str) -> Result<Step, AdminError> {
-    match read::inode(view, inode).map_err(store)? {
+    match read::inode(view, inode)? {
         Some(Inode { kind: Kind::Directory(directory), .. }) => Ok((inode, name, directory.stripe)),
         Some(_) => Err(AdminError::NotDirectory(path.into())),
         None => Err(AdminError::NotFound(path.into())),

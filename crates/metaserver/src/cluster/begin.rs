@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use namespace::{ClusterMap, MapChange};
 
 use crate::cluster::Cluster;
-use crate::errors::FileError;
-use crate::exports::Export;
-use crate::{Rules, setting};
+use crate::cluster::error::ClusterError;
+use crate::cluster::exports::{Export, Exports, Rules};
+use crate::cluster::settings::setting;
 
 /// What a cluster begins with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,7 +30,7 @@ impl Begin {
     /// With the whole volume for every address.
     #[must_use]
     pub fn for_everybody(rules: Rules) -> Self {
-        Self::exporting(&crate::Exports::everybody(rules))
+        Self::exporting(&Exports::everybody(rules))
     }
 
     /// With this setting, too.
@@ -62,9 +62,9 @@ impl Cluster {
     ///
     /// # Errors
     /// As any change of the map.
-    pub async fn begin(&self) -> Result<(), FileError> {
+    pub async fn begin(&self) -> Result<(), ClusterError> {
         match &self.begin {
-            Some(begin) if !self.map().head.begun && self.machine.replica.leads() => {
+            Some(begin) if !self.map().head.begun && self.group.replica.leads() => {
                 self.change_map(begin.change()).await
             }
             _ => Ok(()),

@@ -70,7 +70,7 @@ pub(crate) fn differs(ahead_ms: i64) -> bool {
 impl Cluster {
     /// Milliseconds since 1970 by this machine's clock.
     pub(crate) fn clock_ms(&self) -> u64 {
-        let wall = self.machine.clock.wall();
+        let wall = self.group.clock.wall();
         u64::try_from(wall.seconds).unwrap_or(0) * 1000 + u64::from(wall.nanoseconds / 1_000_000)
     }
 
@@ -80,7 +80,7 @@ impl Cluster {
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             often.tick().await;
-            if self.machine.replica.leads() {
+            if self.group.replica.leads() {
                 self.ask_for_clocks().await;
             }
         }

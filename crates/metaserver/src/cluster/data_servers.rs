@@ -14,8 +14,6 @@ use tokio::sync::watch;
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
 
-use crate::errors::FileError;
-
 /// How often a data server registers again, with its free space.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A target not heard of for this long gets no new files.
@@ -54,6 +52,15 @@ pub(crate) struct Target {
     failing: Option<Duration>,
     /// Calls that its server has not answered since it last did; of all targets of the server.
     unanswered: Arc<AtomicU64>,
+}
+
+/// Why a target cannot be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoServer {
+    /// It is lost: nothing waits for it.
+    Lost,
+    /// No data server has told of it yet.
+    Unknown,
 }
 
 /// How a target is reached.
@@ -348,16 +355,15 @@ impl DataServers {
     /// How the server that has `target` is reached.
     ///
     /// # Errors
-    /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told
-    /// of.
-    pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, FileError> {
+    /// [`NoServer`].
+    pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, NoServer> {
         let targets = self.targets.read();
         match targets.get(&target) {
             Some(known) => {
                 Ok(Reach { peer: Arc::clone(&known.peer), unanswered: Arc::clone(&known.unanswered) })
             }
-            None if self.is_lost(target) => Err(FileError::Io),
-            None => Err(FileError::Delay),
+            None if self.is_lost(target) => Err(NoServer::Lost),
+            None => Err(NoServer::Unknown),
         }
     }
 

@@ -7,11 +7,10 @@ use namespace::{ClusterMap, Command, MapChange, Node, NodeKey, NodeState, read};
 use parking_lot::RwLock;
 use replica::{MemberChange, NodeId};
 
-use crate::Metaserver;
-use crate::admin::settings::Settings;
 use crate::cluster::Cluster;
-use crate::errors::FileError;
-use crate::exports::Exports;
+use crate::cluster::error::{ClusterError, store_failed};
+use crate::cluster::exports::Exports;
+use crate::cluster::settings::Settings;
 
 /// How often the map is compared with what is.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -43,8 +42,8 @@ impl Cluster {
     }
 
     /// Takes the map over as it is in the store now.
-    pub(crate) fn follow_map(&self) -> Result<(), FileError> {
-        let map = read::cluster_map(&*self.machine.view()?)?;
+    pub(crate) fn follow_map(&self) -> Result<(), ClusterError> {
+        let map = read::cluster_map(&*self.group.view()?).map_err(store_failed)?;
         let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
         let closed = closed.filter_map(|node| match node.key {
             NodeKey::DataServer(id) => Some(id),
@@ -61,8 +60,20 @@ impl Cluster {
         Ok(())
     }
 
-    async fn keep_map(&self, this: &ThisServer) -> Result<(), FileError> {
-        let status = self.machine.replica.status();
+    /// Puts this server into the map, and keeps what it answers for there as it is, for ever.
+    pub(crate) async fn keep_map(self: Arc<Self>, this: ThisServer) {
+        let mut often = tokio::time::interval(LOOK_EVERY);
+        often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            often.tick().await;
+            if let Err(error) = self.compare_map(&this).await {
+                tracing::debug!(%error, "the cluster map is not as it should be yet");
+            }
+        }
+    }
+
+    async fn compare_map(&self, this: &ThisServer) -> Result<(), ClusterError> {
+        let status = self.group.replica.status();
         let map = self.map();
         let key = NodeKey::Metaserver(status.id);
         let known = map.node(key);
@@ -93,7 +104,7 @@ impl Cluster {
         if self.drains(status.id)
             && let Some(heir) = self.heir(&status)
         {
-            let led = self.machine.replica.change_members(MemberChange::Lead(heir), false).await;
+            let led = self.group.replica.change_members(MemberChange::Lead(heir), false).await;
             led.unwrap_or_else(|why| tracing::warn!(%why, "leadership is not handed over"));
         }
         Ok(())
@@ -106,26 +117,8 @@ impl Cluster {
     }
 
     /// Has the map changed, and follows it.
-    pub(crate) async fn change_map(&self, change: MapChange) -> Result<(), FileError> {
-        self.machine.propose_once(None, Command::Map(change)).await?;
+    pub(crate) async fn change_map(&self, change: MapChange) -> Result<(), ClusterError> {
+        self.group.propose(None, Command::Map(change)).await?;
         self.follow_map()
-    }
-}
-
-impl Metaserver {
-    /// Puts this server into the map, and keeps what it answers for there as it is.
-    pub fn enter_map(self: &Arc<Self>, this: ThisServer) {
-        let server = Arc::clone(self);
-        let keep = async move {
-            let mut often = tokio::time::interval(LOOK_EVERY);
-            often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                often.tick().await;
-                if let Err(status) = server.cluster.keep_map(&this).await {
-                    tracing::debug!(?status, "the cluster map is not as it should be yet");
-                }
-            }
-        };
-        self.background.lock().push(tokio::spawn(keep));
     }
 }

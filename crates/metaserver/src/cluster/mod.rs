@@ -1,8 +1,14 @@
 //! The cluster: its members, nodes, map and service addresses, and what metaservers ask one another.
 
+mod answers;
+mod backup;
 pub(crate) mod begin;
+pub(crate) mod change;
 pub(crate) mod clocks;
 pub(crate) mod data_servers;
+pub(crate) mod error;
+pub(crate) mod exports;
+pub(crate) mod group;
 pub(crate) mod join_server;
 pub(crate) mod map;
 pub(crate) mod members;
@@ -10,6 +16,7 @@ pub(crate) mod nodes;
 pub(crate) mod peers;
 pub(crate) mod registration;
 pub(crate) mod service_addresses;
+pub(crate) mod settings;
 pub(crate) mod tokens;
 
 use std::sync::Arc;
@@ -19,20 +26,20 @@ use nfs::{PeerAuth, PeerKey, StreamNetwork};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use crate::admin::settings::{DefaultStripe, Settings};
 use crate::cluster::begin::Begin;
 use crate::cluster::clocks::Clocks;
 use crate::cluster::data_servers::DataServers;
+use crate::cluster::exports::CurrentExports;
+use crate::cluster::group::Group;
 use crate::cluster::map::CurrentMap;
 use crate::cluster::service_addresses::Addressing;
-use crate::exports::admission::CurrentExports;
-use crate::machine::StateMachine;
+use crate::cluster::settings::{DefaultStripe, Settings};
 
 /// The cluster as this metaserver sees it: the map, what follows from it, and the other servers.
 pub struct Cluster {
     /// Where the metaserver listens and reaches data servers.
     pub(crate) network: Arc<dyn StreamNetwork>,
-    pub(crate) machine: Arc<StateMachine>,
+    pub(crate) group: Arc<Group>,
     /// Shown to clients as the server's owner and scope: the same on all metaservers of a cluster.
     pub(crate) id: [u8; 16],
     /// What the cluster begins with, of a metaserver that begins one: in force until the cluster map has it.
@@ -53,12 +60,12 @@ pub struct Cluster {
 impl Cluster {
     pub(crate) fn new(
         network: Arc<dyn StreamNetwork>,
-        machine: Arc<StateMachine>,
+        group: Arc<Group>,
         id: [u8; 16],
         begin: Option<Begin>,
         peer_key: PeerKey,
     ) -> Self {
-        let (clock, entropy) = (&machine.clock, &machine.entropy);
+        let (clock, entropy) = (&group.clock, &group.entropy);
         Self {
             id,
             begin,
@@ -76,7 +83,7 @@ impl Cluster {
             addressing: Addressing::default(),
             peer_auth: Arc::new(PeerAuth::new(peer_key, Arc::clone(entropy))),
             network,
-            machine,
+            group,
         }
     }
 
@@ -92,7 +99,7 @@ impl Cluster {
     }
 
     pub(crate) fn put_settings(&self, settings: Settings) {
-        self.machine.replica.set_read_leases(settings.read_leases);
+        self.group.replica.set_read_leases(settings.read_leases);
         *self.settings.write() = Arc::new(settings);
     }
 

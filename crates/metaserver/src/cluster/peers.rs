@@ -7,15 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use namespace::{ClientId, NodeKey};
-use nfs::CallbackError;
+use namespace::NodeKey;
 use replica::{Member, NodeId, Replica, Unreachable};
-use wire::nfs4::Status;
-use wire::nfs4::callback::CbArgOp;
 use wire::peer::addresses::{addresses_free, grant, release};
-use wire::peer::clients::{call_back, connected, connected_to, heard};
-use wire::peer::files::truncate::Outcome;
-use wire::peer::files::{migrate, spaces, truncate};
+use wire::peer::clients::{connected, connected_to};
+use wire::peer::files::spaces;
 use wire::peer::group::{clock, report};
 use wire::peer::{Call, Reply};
 use wire::xdr::Decoder;
@@ -25,16 +21,12 @@ use crate::cluster::nodes::GroupReport;
 use crate::cluster::service_addresses::clients::{self, Clients};
 
 /// Time for a small call; the caller goes on without an answer.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A metaserver that has not answered by then may be dead; data servers report their room themselves.
 const SPACES_TIME_MAX: Duration = Duration::from_millis(300);
 /// An operator waits for the answer; a leader that lives gives it at once.
 const GROUP_TIME_MAX: Duration = Duration::from_secs(2);
-/// At most 64 KiB to a data server, which may be busy.
-const COPY_TIME_MAX: Duration = Duration::from_secs(10);
-/// A truncation takes as long as a data server may, and one that is before it in turn.
-const TRUNCATION_TIME_MAX: Duration = Duration::from_secs(45);
 /// An address lease is granted for a second at most.
 const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 
@@ -42,63 +34,33 @@ const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 ///
 /// # Errors
 /// [`Unreachable`], also for an answer that is malformed: the callee does not know the procedure.
-async fn call(replica: &Replica, to: &Member, call: &Call, limit: Duration) -> Result<Reply, Unreachable> {
+pub(crate) async fn call(
+    replica: &Replica,
+    to: &Member,
+    call: &Call,
+    limit: Duration,
+) -> Result<Reply, Unreachable> {
     let answer = replica.ask_peer(to, call.message().into(), limit).await?;
     Reply::decode(call.procedure(), &mut Decoder::new(answer))
         .map_err(|error| Unreachable::NoAnswer(format!("{}: {error}", call.procedure().name())))
 }
 
 impl Cluster {
-    async fn call_leader(&self, question: Call, limit: Duration) -> Result<Reply, Unreachable> {
-        let leader = self.machine.replica.leader();
+    /// Calls the metaserver that leads.
+    ///
+    /// # Errors
+    /// [`Unreachable`], also when none leads.
+    pub(crate) async fn call_leader(&self, question: Call, limit: Duration) -> Result<Reply, Unreachable> {
+        let leader = self.group.replica.leader();
         let leader = leader.ok_or_else(|| Unreachable::NotSent("no metaserver leads".into()))?;
-        call(&self.machine.replica, &leader, &question, limit).await
+        call(&self.group.replica, &leader, &question, limit).await
     }
 
     /// Answers of all other metaservers, at the same time.
     async fn call_others(&self, question: Call, limit: Duration) -> Vec<Reply> {
-        let others = self.machine.replica.other_members();
-        let ask = |member| call(&self.machine.replica, member, &question, limit);
+        let others = self.group.replica.other_members();
+        let ask = |member| call(&self.group.replica, member, &question, limit);
         join_all(others.iter().map(ask)).await.into_iter().flatten().collect()
-    }
-
-    /// Tells the leader of clients that were heard of here. The answer is waited for until `limit`.
-    ///
-    /// # Errors
-    /// [`Unreachable`].
-    pub(crate) async fn report_heard(
-        &self,
-        clients: &[ClientId],
-        limit: Duration,
-    ) -> Result<(), Unreachable> {
-        let args = heard::Args { clients: clients.iter().map(|client| client.0).collect() };
-        self.call_leader(Call::Heard(args), limit.min(ANSWER_TIME_MAX)).await.map(drop)
-    }
-
-    /// Has the leader migrate a file's inline data.
-    ///
-    /// # Errors
-    /// The leader's error; `Delay` when it did not answer.
-    pub(crate) async fn migrate_elsewhere(&self, inode: u64) -> Result<(), Status> {
-        match self.call_leader(Call::Migrate(migrate::Args { inode }), COPY_TIME_MAX).await {
-            Ok(Reply::Migrate(migrate::Res { status: Status::Ok })) => Ok(()),
-            Ok(Reply::Migrate(migrate::Res { status })) => Err(status),
-            _ => Err(Status::Delay),
-        }
-    }
-
-    /// Has the leader carry out a deferred truncation.
-    pub(crate) async fn truncate_elsewhere(&self, leader: &Member, operation: u64) -> Outcome {
-        let question = Call::Truncate(truncate::Args { operation });
-        match call(&self.machine.replica, leader, &question, TRUNCATION_TIME_MAX).await {
-            Ok(Reply::Truncate(res)) => res.outcome,
-            Ok(_) => Outcome::NotLeader,
-            // The leader at that time looks at the record.
-            Err(error) => {
-                tracing::debug!(%error, leader = %leader.name, "the leader did not answer about a truncation");
-                Outcome::NotLeader
-            }
-        }
     }
 
     /// The service addresses that the leader lets this metaserver hold.
@@ -125,7 +87,7 @@ impl Cluster {
     /// Tells another metaserver which clients are connected to the service addresses that this one holds.
     pub(crate) async fn tell_of_clients(&self, member: &Member, clients: &Clients) {
         let question = Call::Connected(connected::Args { held: clients::to_wire(clients) });
-        if let Err(error) = call(&self.machine.replica, member, &question, ANSWER_TIME_MAX).await {
+        if let Err(error) = call(&self.group.replica, member, &question, ANSWER_TIME_MAX).await {
             tracing::debug!(%error, member = %member.name, "telling another metaserver of clients");
         }
     }
@@ -144,8 +106,8 @@ impl Cluster {
 
     /// Tells the leader that this metaserver holds no service addresses from now on.
     pub(crate) async fn holds_none(self: &Arc<Self>) {
-        let member = self.machine.replica.status().id;
-        if self.machine.replica.leader().is_none() {
+        let member = self.group.replica.status().id;
+        if self.group.replica.leader().is_none() {
             return self.addresses_free(member);
         }
         let _ = self.call_leader(Call::Release(release::Args { member }), ADDRESSES_TIME_MAX).await;
@@ -171,34 +133,14 @@ impl Cluster {
         let question = Call::Clock(clock::Args {});
         let ask = |(id, member, _)| {
             let question = &question;
-            async move { (id, call(&self.machine.replica, &member, question, GROUP_TIME_MAX).await) }
+            async move { (id, call(&self.group.replica, &member, question, GROUP_TIME_MAX).await) }
         };
-        let members = self.machine.replica.status().members;
+        let members = self.group.replica.status().members;
         for (id, answer) in join_all(members.into_iter().map(ask)).await {
             if let Ok(Reply::Clock(res)) = answer {
-                let (ours, now) = (self.clock_ms(), self.machine.clock.monotonic());
+                let (ours, now) = (self.clock_ms(), self.group.clock.monotonic());
                 self.clocks.note(NodeKey::Metaserver(id), res.clock_ms, ours, now);
             }
-        }
-    }
-
-    /// Calls `client` back over a back channel that another metaserver has.
-    pub(crate) fn call_back_elsewhere(
-        &self,
-        client: ClientId,
-        op: &CbArgOp,
-    ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static + use<> {
-        let question = Call::CallBack(call_back::Args { client: client.0, op: op.clone() });
-        let replica = self.machine.replica.clone();
-        async move {
-            for member in replica.other_members() {
-                if let Ok(Reply::CallBack(call_back::Res { status: Some(status) })) =
-                    call(&replica, &member, &question, ANSWER_TIME_MAX).await
-                {
-                    return Ok(status);
-                }
-            }
-            Err(CallbackError::NoConnection)
         }
     }
 }

@@ -3,7 +3,7 @@
 use namespace::{Command, DataServer, MapChange, Node, NodeKey, NodeState};
 
 use crate::cluster::Cluster;
-use crate::errors::FileError;
+use crate::cluster::error::ClusterError;
 
 impl Cluster {
     /// Takes a data server of that version, and its free space, into the map. `true`: it was silent before.
@@ -15,11 +15,11 @@ impl Cluster {
         server: &DataServer,
         version: String,
         spaces: &[wire::data::TargetSpace],
-    ) -> Result<bool, FileError> {
+    ) -> Result<bool, ClusterError> {
         let map = self.map();
         if !map.data_servers.contains(server) {
             tracing::info!(name = %server.name, addresses = ?server.addresses, "data server registers");
-            self.machine.propose_once(None, Command::PutDataServer(server.clone())).await?;
+            self.group.propose(None, Command::PutDataServer(server.clone())).await?;
         }
         let key = NodeKey::DataServer(server.id);
         let known = map.node(key);

@@ -124,8 +124,8 @@ impl Cluster {
             holding.release(address);
         }
         self.holds_none().await;
-        let status = self.machine.replica.status();
-        if self.machine.replica.leads() && status.reachable.len() > 1 {
+        let status = self.group.replica.status();
+        if self.group.replica.leads() && status.reachable.len() > 1 {
             let taken = self.taken_by_others(status.id);
             if tokio::time::timeout(TAKEN_TIME_MAX, taken).await.is_err() {
                 tracing::warn!("not all service addresses are with other metaservers yet");
@@ -160,10 +160,10 @@ impl Cluster {
             often.tick().await;
             let suspects = self.with_book(|book, now| book.suspects(now)).unwrap_or_default();
             for member in suspects {
-                let status = self.machine.replica.status();
+                let status = self.group.replica.status();
                 let known = status.members.into_iter().find(|(id, ..)| *id == member && *id != status.id);
                 let Some((_, known, _)) = known else { continue };
-                if self.machine.replica.process_is_dead(&known).await {
+                if self.group.replica.process_is_dead(&known).await {
                     tracing::info!(name = %known.name, "is dead: its service addresses are free");
                     self.addresses_free(member);
                 }
@@ -173,7 +173,7 @@ impl Cluster {
 
     fn with_book<T>(&self, look: impl FnOnce(&mut Assignment, Duration) -> T) -> Option<T> {
         let mut book = self.addressing.book.lock();
-        Some(look(book.as_mut()?, self.machine.clock.monotonic()))
+        Some(look(book.as_mut()?, self.group.clock.monotonic()))
     }
 
     /// `member` is dead, or stops.
@@ -199,8 +199,8 @@ impl Cluster {
     /// Begins the book of a leader, if this metaserver still is one.
     async fn keep_book(&self) -> Option<()> {
         // One that was deposed and does not know it yet must not grant what another grants, too.
-        tokio::time::timeout(BEAT, self.machine.read_barrier()).await.ok()?.ok()?;
-        let (status, now) = (self.machine.replica.status(), self.machine.clock.monotonic());
+        tokio::time::timeout(BEAT, self.group.read_barrier()).await.ok()?.ok()?;
+        let (status, now) = (self.group.replica.status(), self.group.clock.monotonic());
         let mut book = self.addressing.book.lock();
         let members = status.members.iter().map(|(id, ..)| *id);
         book.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
@@ -209,16 +209,16 @@ impl Cluster {
 
     /// A leader that can hold no address itself keeps the book for the others all the same.
     async fn keep_book_for_others(self: &Arc<Self>) {
-        if self.machine.replica.leads() && self.keep_book().await.is_some() {
-            let member = self.machine.replica.status().id;
+        if self.group.replica.leads() && self.keep_book().await.is_some() {
+            let member = self.group.replica.status().id;
             self.with_book(|book, now| book.withhold(member, &[], now));
         }
     }
 
     async fn ask_for_addresses(self: &Arc<Self>, held: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
-        let status = self.machine.replica.status();
+        let status = self.group.replica.status();
         let member = status.id;
-        if self.machine.replica.leads() {
+        if self.group.replica.leads() {
             self.keep_book().await?;
             return self.note_beat(member, &held);
         }
@@ -230,7 +230,7 @@ impl Cluster {
     /// another metaserver meanwhile, where it has asked again. What it asked here would come after what it
     /// has done there.
     pub(crate) fn may_answer(&self, connection: &Connection, arrived: Duration) -> bool {
-        if self.machine.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
+        if self.group.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
             return true;
         }
         let address = connection.local().ip();
@@ -246,8 +246,8 @@ impl Cluster {
         member: NodeId,
         held: &[IpAddr],
     ) -> Option<Vec<IpAddr>> {
-        tokio::time::timeout(BEAT, self.machine.read_barrier()).await.ok()?.ok()?;
-        self.machine.replica.leads().then_some(())?;
+        tokio::time::timeout(BEAT, self.group.read_barrier()).await.ok()?.ok()?;
+        self.group.replica.leads().then_some(())?;
         self.note_beat(member, held)
     }
 
@@ -275,7 +275,7 @@ impl Cluster {
 
     /// The other members.
     fn others(&self) -> Vec<(NodeId, Member)> {
-        let status = self.machine.replica.status();
+        let status = self.group.replica.status();
         let others = status.members.into_iter().filter(|(id, ..)| *id != status.id);
         others.map(|(id, member, _)| (id, member)).collect()
     }
@@ -372,7 +372,7 @@ impl Holder {
                 continue;
             }
             self.tell_of_clients(&held);
-            let clock = &self.server.machine.clock;
+            let clock = &self.server.group.clock;
             let asked = clock.monotonic();
             // No answer: what is held goes when its time is over.
             let all = held.iter().copied().collect();
@@ -413,7 +413,7 @@ impl Holder {
         let interface = taken?;
         tracing::info!(%address, %interface, clients = clients.len(), "holds a service address");
         let (entropy, from) =
-            (Arc::clone(&self.server.machine.entropy), SocketAddr::new(address, self.listens.port()));
+            (Arc::clone(&self.server.group.entropy), SocketAddr::new(address, self.listens.port()));
         tokio::spawn(tickle(Arc::clone(interfaces), entropy, from, clients));
         let interfaces = Arc::clone(interfaces);
         tokio::spawn(async move {
@@ -436,7 +436,7 @@ impl Holder {
     fn say(&self, address: IpAddr, outcome: host::interface::Result<()>) {
         let mut troubles = self.troubles.0.lock();
         let Err(error) = outcome else { return drop(troubles.remove(&address)) };
-        let now = self.server.machine.clock.monotonic();
+        let now = self.server.group.clock.monotonic();
         let (said, since) = troubles.entry(address).or_insert_with(|| (String::new(), now));
         if matches!(error, Error::InUse { .. }) && now.saturating_sub(*since) < IN_USE_MAX {
             return;
@@ -452,7 +452,7 @@ impl Holder {
     fn tell_of_clients(&self, held: &BTreeSet<IpAddr>) {
         let clients = self.holding.clients(held);
         let mut told = self.told.lock();
-        let now = self.server.machine.clock.monotonic();
+        let now = self.server.group.clock.monotonic();
         self.server.addressing.clients.learn(clients.clone());
         for (id, member) in self.server.others() {
             if told.is_news(id, &clients, now) {
@@ -462,7 +462,7 @@ impl Holder {
             }
         }
         // As one more who may have to be told.
-        if told.is_news(self.server.machine.replica.status().id, &clients, now) {
+        if told.is_news(self.server.group.replica.status().id, &clients, now) {
             let (server, file) = (Arc::clone(&self.server), self.holding.service.clients_file.clone());
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = server.addressing.clients.write(&file) {

@@ -154,7 +154,8 @@ impl Data {
     }
 
     fn address(&self, target: TargetId) -> Result<Bytes, FileError> {
-        Ok(Bytes::from(self.cluster.data_servers.reach(target)?.peer.address().to_string()))
+        let reach = self.cluster.data_servers.reach(target)?;
+        Ok(Bytes::from(reach.peer.address().to_string()))
     }
 }
 

@@ -26,8 +26,10 @@ use replica::Member;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::data::{self, Procedure};
-use wire::peer::files::truncate::Outcome;
+use wire::peer::files::truncate::{self, Outcome};
+use wire::peer::{Call, Reply};
 
+use crate::cluster::peers;
 use crate::data::Data;
 use crate::errors::FileError;
 
@@ -39,6 +41,8 @@ const RETRY: Duration = Duration::from_millis(500);
 const LEFTOVERS_RETRY: Duration = Duration::from_secs(60);
 /// The records are looked at so often also without a reason.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// A truncation takes as long as a data server may, and one that is before it in turn.
+const TRUNCATION_TIME_MAX: Duration = Duration::from_secs(45);
 /// A truncation waits so long for somebody to lead, and looks so often.
 const LEADER_TIME_MAX: Duration = Duration::from_secs(5);
 const LEADER_AGAIN: Duration = Duration::from_millis(50);
@@ -79,8 +83,21 @@ impl Data {
         };
         tokio::select! {
             biased;
-            truncation = self.cluster.truncate_elsewhere(leader, id) => truncation,
+            truncation = self.call_to_truncate(leader, id) => truncation,
             () = deposed => Outcome::NotLeader,
+        }
+    }
+
+    async fn call_to_truncate(&self, leader: &Member, operation: u64) -> Outcome {
+        let question = Call::Truncate(truncate::Args { operation });
+        match peers::call(&self.machine.replica, leader, &question, TRUNCATION_TIME_MAX).await {
+            Ok(Reply::Truncate(res)) => res.outcome,
+            Ok(_) => Outcome::NotLeader,
+            // The leader at that time looks at the record.
+            Err(error) => {
+                tracing::debug!(%error, leader = %leader.name, "the leader did not answer about a truncation");
+                Outcome::NotLeader
+            }
         }
     }
 

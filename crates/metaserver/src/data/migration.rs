@@ -14,15 +14,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
 use parking_lot::Mutex;
 use wire::data::seek::What;
 use wire::nfs4::Status;
+use wire::peer::{self, files::migrate};
 
 use crate::data::Data;
 use crate::errors::FileError;
+
+/// For the leader to migrate inline data: at most 64 KiB to a data server, which may be busy.
+const MIGRATION_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Who copies or truncates which file; of all metaservers only the one that leads does. Two at a time would
 /// be wrong, not only wasteful: the slower one could put old data over what a client wrote after the faster
@@ -129,7 +134,12 @@ impl Data {
     /// # Errors
     /// The leader's error; `Delay` when it did not answer.
     async fn migrate_at_leader(&self, inode: InodeId) -> Result<Inode, FileError> {
-        self.cluster.migrate_elsewhere(inode.0).await.map_err(error_of_leader)?;
+        let question = peer::Call::Migrate(migrate::Args { inode: inode.0 });
+        match self.cluster.call_leader(question, MIGRATION_TIME_MAX).await {
+            Ok(peer::Reply::Migrate(migrate::Res { status: Status::Ok })) => {}
+            Ok(peer::Reply::Migrate(migrate::Res { status })) => return Err(error_of_leader(status)),
+            _ => return Err(FileError::Delay),
+        }
         self.machine.read_barrier().await?;
         let file = self.machine.inode(&*self.machine.view()?, inode)?;
         if file.columns().is_some() { Ok(file) } else { Err(FileError::Delay) }

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use namespace::{MapChange, NodeKey, NodeState, TargetState};
 
-use crate::AdminError;
-use crate::admin::stripe::server_failed;
+use crate::cluster::error::{AdminError, ClusterError};
 use crate::cluster::nodes::change::{AGREE_TIME_MAX, id_text};
 use crate::cluster::nodes::{NodeChange, NodeReport};
 use crate::data::Data;
-use crate::errors::FileError;
 
 impl Data {
     pub(crate) async fn change_data_server(
@@ -125,7 +123,7 @@ impl Data {
         }
         let change = self.cluster.change_map(MapChange::Target(known.target, state));
         let changed = tokio::time::timeout(AGREE_TIME_MAX, change).await;
-        changed.unwrap_or(Err(FileError::Delay)).map_err(server_failed)?;
+        changed.unwrap_or(Err(ClusterError::NoLeader))?;
         self.state.deferred_ready.notify_one();
         match state {
             TargetState::Lost => {

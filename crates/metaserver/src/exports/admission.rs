@@ -9,17 +9,15 @@ use std::time::Duration;
 
 use namespace::{Inode, InodeId, MapChange};
 use nfs::Connection;
-use parking_lot::RwLock;
 use store::View;
 use wire::handle;
 use wire::nfs4::{ArgOp, Status};
 use wire::rpc::Credential;
 
+use crate::cluster::exports::{Access, Consistency, Export, Exports, Rules, changes_pending};
 use crate::compound::Context;
-use crate::consistency::Consistency;
 use crate::errors::FileError;
 use crate::exports::Admission;
-use crate::exports::{Access, Export, Exports, Rules, changes_pending};
 use crate::user::User;
 
 /// Ports that only a client's root can call from end before this one.
@@ -60,24 +58,6 @@ impl From<Via> for handle::Via {
     }
 }
 
-/// The exports in force, which can be replaced while clients are served.
-#[derive(Default)]
-pub(crate) struct CurrentExports(RwLock<Arc<Exports>>);
-
-impl CurrentExports {
-    pub(crate) fn get(&self) -> Arc<Exports> {
-        Arc::clone(&self.0.read())
-    }
-
-    /// Whether that changes anything for clients: where there were none nobody was served.
-    pub(crate) fn replace(&self, exports: Exports) -> bool {
-        let mut current = self.0.write();
-        let changes = !current.is_empty() && **current != exports;
-        *current = Arc::new(exports);
-        changes
-    }
-}
-
 impl Admission {
     /// Asks layouts to write back whenever exports have changed: data servers know no directories, so a
     /// client that may no longer write must not keep one. The leader does it, once for all metaservers. The
@@ -95,9 +75,9 @@ impl Admission {
             }
             // Those that were seen before: one that came meanwhile has its own turn.
             let done = pending.into_iter().map(|key| (key, None)).collect();
-            if let Err(status) = self.cluster.change_map(MapChange::Set(done)).await {
+            if let Err(error) = self.cluster.change_map(MapChange::Set(done)).await {
                 tracing::info!(
-                    ?status,
+                    %error,
                     "layouts to write are called back once more: the cluster map could not be changed"
                 );
             }

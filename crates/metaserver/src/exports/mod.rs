@@ -3,11 +3,8 @@
 pub(crate) mod admission;
 pub(crate) mod pseudo;
 pub(crate) mod refusals;
-mod rules;
 
 pub use refusals::Refusals;
-pub(crate) use rules::*;
-pub use rules::{Access, Export, Exports, NOBODY, Rules, Squash};
 
 use std::sync::Arc;
 

@@ -25,10 +25,10 @@ use parking_lot::Mutex;
 use store::View;
 use wire::nfs4::{ArgOp, ResOp, Status};
 
+use crate::cluster::exports::Export;
 use crate::compound::Context;
 use crate::errors::{FileError, store_failed};
 use crate::exports::Admission;
-use crate::exports::Export;
 use crate::exports::admission::{DEPTH_MAX, Via, is_for_everybody};
 use crate::exports::refusals::Reason;
 use crate::{Metaserver, names, ops};

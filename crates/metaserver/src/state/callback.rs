@@ -6,7 +6,10 @@ use namespace::ClientId;
 use nfs::{CallbackError, OperationLabels};
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, CbOpNum};
+use wire::peer::clients::call_back;
+use wire::peer::{Call, Reply};
 
+use crate::cluster::peers::{self, ANSWER_TIME_MAX};
 use crate::state::ClientState;
 
 impl ClientState {
@@ -17,7 +20,7 @@ impl ClientState {
         client: ClientId,
         op: CbArgOp,
     ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static {
-        let elsewhere = self.cluster.call_back_elsewhere(client, &op);
+        let elsewhere = self.call_back_elsewhere(client, &op);
         let here = self.call_back_here(client, op);
         async move {
             match here.await {
@@ -25,6 +28,26 @@ impl ClientState {
                 Err(failure) => elsewhere.await.map_err(|_| failure),
                 outcome => outcome,
             }
+        }
+    }
+
+    /// Calls `client` back over a back channel that another metaserver has.
+    fn call_back_elsewhere(
+        &self,
+        client: ClientId,
+        op: &CbArgOp,
+    ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static + use<> {
+        let question = Call::CallBack(call_back::Args { client: client.0, op: op.clone() });
+        let replica = self.machine.replica.clone();
+        async move {
+            for member in replica.other_members() {
+                if let Ok(Reply::CallBack(call_back::Res { status: Some(status) })) =
+                    peers::call(&replica, &member, &question, ANSWER_TIME_MAX).await
+                {
+                    return Ok(status);
+                }
+            }
+            Err(CallbackError::NoConnection)
         }
     }
 

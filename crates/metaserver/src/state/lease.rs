@@ -21,7 +21,9 @@ use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
 use parking_lot::Mutex;
 use store::View;
 use tokio::time::Instant;
+use wire::peer::{Call, clients::heard};
 
+use crate::cluster::peers::ANSWER_TIME_MAX;
 use crate::errors::FileError;
 use crate::state::ClientState;
 
@@ -185,8 +187,9 @@ impl ClientState {
             return;
         }
         // The wait for a report that got lost is short: the next ones would come too late for other clients.
-        let limit = self.looks_at_leases_every();
-        if let Err(error) = self.cluster.report_heard(&clients, limit).await {
+        let limit = self.looks_at_leases_every().min(ANSWER_TIME_MAX);
+        let args = heard::Args { clients: clients.iter().map(|client| client.0).collect() };
+        if let Err(error) = self.cluster.call_leader(Call::Heard(args), limit).await {
             self.leases.report_again(&clients);
             tracing::debug!(%error, leader = %leader.name, "the leader did not take the report of clients that live");
         }

@@ -11,8 +11,9 @@ use replica::NodeId;
 use wire::data::TargetCondition;
 
 use super::{DataServer, Metaserver as Member, Refused, ServiceAddress, States, Status, Target, health};
-use crate::admin::stripe::{server_failed, store};
-use crate::{AdminError, Metaserver, NodeReport, TargetReport};
+use crate::admin::stripe::server_failed;
+use crate::cluster::error::AdminError;
+use crate::{Metaserver, NodeReport, TargetReport};
 
 /// Deferred object operations counted at most: a longer queue is shown as this long.
 const DEFERRED_COUNTED_MAX: usize = 10_000;
@@ -27,12 +28,12 @@ impl Metaserver {
         let nodes = self.cluster.nodes_with(group.as_ref())?;
         let status = self.machine.replica.status();
         let view = self.machine.view().map_err(server_failed)?;
-        let clients = read::clients(&*view).map_err(store)?;
+        let clients = read::clients(&*view)?;
         let mut sessions = 0;
         for client in &clients {
-            sessions += read::sessions(&*view, *client).map_err(store)?.len() as u64;
+            sessions += read::sessions(&*view, *client)?.len() as u64;
         }
-        let states = read::state_counts(&*view).map_err(store)?;
+        let states = read::state_counts(&*view)?;
         let name = |id: NodeId| {
             let key = NodeKey::Metaserver(id);
             nodes.iter().find(|node| node.key == key).map_or_else(|| hex(id), |node| node.name.clone())
@@ -44,7 +45,7 @@ impl Metaserver {
         };
         let reports = self.cluster.data_servers.report();
         let mut deferred = 0;
-        for record in read::deferred_ops(&*view, DEFERRED_COUNTED_MAX).map_err(store)? {
+        for record in read::deferred_ops(&*view, DEFERRED_COUNTED_MAX)? {
             deferred += u64::from(!self.data.waits_for_lost(&record).map_err(server_failed)?);
         }
         let mut status = Status {
@@ -64,7 +65,7 @@ impl Metaserver {
                 layouts: states.layouts,
                 delegations: states.delegations,
             },
-            inodes: read::counts(&*view).map_err(store)?,
+            inodes: read::counts(&*view)?,
             deferred_ops: deferred,
             proxied_read_bytes: self.metrics.file_bytes_read.get(),
             proxied_written_bytes: self.metrics.file_bytes_written.get(),

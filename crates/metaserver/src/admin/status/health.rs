@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::clocks::differs;
+use crate::cluster::nodes::Liveness;
 
-use super::{DataServer, Liveness, Metaserver, Status, Target};
+use super::{DataServer, Metaserver, Status, Target};
 
 /// A member that lacks more entries of the log than this is behind: at the rate of a busy cluster, some
 /// seconds.

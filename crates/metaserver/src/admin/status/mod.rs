@@ -10,9 +10,10 @@
 
 mod gather;
 mod health;
-mod watch;
 
 use serde::{Deserialize, Serialize};
+
+use crate::cluster::nodes::Liveness;
 
 pub use gather::{condition_word, state_word};
 pub use health::{Finding, Health, Verdict};
@@ -83,19 +84,6 @@ pub struct States {
     pub layouts: u64,
     /// Delegations, revoked ones that their clients have not freed yet included.
     pub delegations: u64,
-}
-
-/// Whether a server is heard of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Liveness {
-    /// It was heard of just now.
-    Alive,
-    /// It was not heard of for some seconds.
-    Silent,
-    /// Nothing can be said: the leader cannot be asked, or this metaserver has just been started.
-    #[default]
-    Unknown,
 }
 
 /// One member of the group of metaservers.

@@ -6,8 +6,8 @@ use namespace::{MapChange, NodeKey, NodeState};
 use replica::{MemberChange, NodeId};
 
 use super::report::{NodeReport, held_by};
-use crate::AdminError;
 use crate::cluster::Cluster;
+use crate::cluster::error::AdminError;
 
 /// For a majority to agree: an election takes a second, or a few.
 pub(crate) const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl Cluster {
     ) -> Result<String, AdminError> {
         let name = &node.name;
         let members = |change| async move {
-            self.machine.replica.change_members(change, force).await.map_err(AdminError::Invalid)
+            self.group.replica.change_members(change, force).await.map_err(AdminError::Invalid)
         };
         match change {
             NodeChange::Drain => {
@@ -87,7 +87,7 @@ impl Cluster {
                     return Err(self.set_back(node, why).await);
                 }
                 // If it was this one, it has no say any more: who leads now notes it.
-                if !self.machine.replica.is_removed() {
+                if !self.group.replica.is_removed() {
                     let _ = self.set_state(node.key, NodeState::Removed).await;
                 }
                 Ok(format!("{name} is removed, and stops"))
@@ -98,14 +98,14 @@ impl Cluster {
     /// Says what has gone elsewhere.
     async fn drain_metaserver(&self, node: &NodeReport, id: NodeId) -> Result<String, AdminError> {
         self.set_state(node.key, NodeState::Draining).await?;
-        let status = self.machine.replica.status();
+        let status = self.group.replica.status();
         let mut leadership = "";
         if status.leader == Some(id) {
             // Of another one, it sees to that itself within a second.
             if status.id == id
                 && let Some(heir) = self.heir(&status)
             {
-                let led = self.machine.replica.change_members(MemberChange::Lead(heir), false).await;
+                let led = self.group.replica.change_members(MemberChange::Lead(heir), false).await;
                 led.map_err(AdminError::Invalid)?;
             }
         }
@@ -113,7 +113,7 @@ impl Cluster {
         loop {
             let group = self.ask_group_report().await.unwrap_or_default();
             let held = held_by(&group, id);
-            let leads = self.machine.replica.status().leader == Some(id);
+            let leads = self.group.replica.status().leader == Some(id);
             if (held.is_empty() && !leads) || waited.elapsed() > MOVE_TIME_MAX {
                 if leads {
                     leadership = ", and it leads: no other voter can";
@@ -143,7 +143,7 @@ impl Cluster {
         let changed = tokio::time::timeout(AGREE_TIME_MAX, self.change_map(MapChange::State(key, state)));
         match changed.await {
             Ok(changed) => changed
-                .map_err(|status| AdminError::Failed(format!("the cluster map is not changed: {status:?}"))),
+                .map_err(|error| AdminError::Failed(format!("the cluster map is not changed: {error}"))),
             Err(_) => Err(AdminError::Invalid(
                 "the cluster map is not changed yet, and may be when enough metaservers with a vote can be reached"
                     .into(),

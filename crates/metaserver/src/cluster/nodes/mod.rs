@@ -4,8 +4,9 @@ pub(crate) mod change;
 mod group_report;
 mod report;
 mod targets;
+mod watch;
 
 pub use change::{NodeChange, NodeRoles};
 pub(crate) use group_report::GroupReport;
-pub use report::NodeReport;
+pub use report::{Liveness, NodeReport};
 pub use targets::{FilesPage, KnownTarget};

@@ -6,15 +6,28 @@ use std::time::Duration;
 
 use namespace::{Node, NodeKey, NodeState};
 use replica::NodeId;
+use serde::{Deserialize, Serialize};
 
-use crate::AdminError;
-use crate::admin::status::Liveness;
 use crate::cluster::Cluster;
 use crate::cluster::data_servers::SILENT_AFTER;
+use crate::cluster::error::AdminError;
 use crate::cluster::nodes::GroupReport;
 
 /// A member of the group that the leader has not heard of for this long is silent: some elections' time.
 const MEMBER_SILENT_AFTER: Duration = Duration::from_secs(3);
+
+/// Whether a server is heard of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Liveness {
+    /// It was heard of just now.
+    Alive,
+    /// It was not heard of for some seconds.
+    Silent,
+    /// Nothing can be said: the leader cannot be asked, or this metaserver has just been started.
+    #[default]
+    Unknown,
+}
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,14 +65,14 @@ pub struct NodeReport {
 impl Cluster {
     /// What this metaserver knows of the group, if it leads.
     pub(crate) fn group_report(&self) -> Option<GroupReport> {
-        let status = self.machine.replica.status();
+        let status = self.group.replica.status();
         let heard = status.last_contact.iter().map(|(id, ago)| (*id, ago.as_millis() as u64));
-        self.machine.replica.leads().then(|| GroupReport {
+        self.group.replica.leads().then(|| GroupReport {
             heard_ms: heard.chain([(status.id, 0)]).collect(),
             matched: status.matched,
             addresses: self.address_owners(),
             living: status.reachable,
-            clocks: self.clocks.ahead(NodeKey::Metaserver(status.id), self.machine.clock.monotonic()),
+            clocks: self.clocks.ahead(NodeKey::Metaserver(status.id), self.group.clock.monotonic()),
         })
     }
 
@@ -82,8 +95,8 @@ impl Cluster {
 
     /// The same, with what the leader knows of the group; none: it could not be asked.
     pub(crate) fn nodes_with(&self, group: Option<&GroupReport>) -> Result<Vec<NodeReport>, AdminError> {
-        self.follow_map().map_err(|status| AdminError::Failed(format!("{status:?}")))?;
-        let (map, status) = (self.map(), self.machine.replica.status());
+        self.follow_map()?;
+        let (map, status) = (self.map(), self.group.replica.status());
         let matched = group.map(|group| &group.matched);
         let end = matched.and_then(|all| all.values().copied().max()).unwrap_or(status.applied);
         let end = end.max(status.applied);
@@ -127,7 +140,7 @@ impl Cluster {
             present.insert(key);
             let its = targets.iter().filter(|target| target.server == server.id);
             let seen = self.data_servers.heard(server.id);
-            let has_just_begun = self.machine.clock.monotonic() < SILENT_AFTER;
+            let has_just_begun = self.group.clock.monotonic() < SILENT_AFTER;
             let known = map.node(key).map(|node| NodeReport::listed(node, node.state));
             nodes.push(NodeReport {
                 name: server.name.clone(),

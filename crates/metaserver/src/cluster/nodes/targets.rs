@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use namespace::{DeviceId, InodeId, NodeKey, TargetId, TargetState, read};
 
 use super::change::id_text;
-use crate::admin::stripe::{server_failed, store};
 use crate::cluster::Cluster;
-use crate::{AdminError, TargetReport};
+use crate::cluster::data_servers::TargetReport;
+use crate::cluster::error::AdminError;
 
 /// Names looked at for one page: some tens of milliseconds, in which no other reader waits.
 const NAMES_MAX: usize = 50_000;
@@ -53,8 +53,8 @@ impl Cluster {
         let reports = self.data_servers.report();
         let mut ids: BTreeSet<TargetId> = map.lost_targets.iter().copied().collect();
         ids.extend(map.present_data_servers().flat_map(|server| &server.targets));
-        let view = self.machine.view().map_err(server_failed)?;
-        let named = read::devices(&*view).map_err(store)?;
+        let view = self.group.view()?;
+        let named = read::devices(&*view)?;
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
         let of_removed: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
         let named = named.into_iter().flat_map(|device| device.targets);
@@ -93,8 +93,8 @@ impl Cluster {
     /// [`AdminError::Invalid`] when there is neither.
     pub fn files_on(&self, name: &str, after: Option<&[u8]>) -> Result<FilesPage, AdminError> {
         let targets = self.targets_of(name)?;
-        let view = self.machine.view().map_err(server_failed)?;
-        let devices = read::devices(&*view).map_err(store)?;
+        let view = self.group.view()?;
+        let devices = read::devices(&*view)?;
         let concerned: BTreeSet<DeviceId> = devices
             .iter()
             .filter(|device| device.targets.iter().any(|target| targets.contains(target)))
@@ -113,8 +113,7 @@ impl Cluster {
                 found.pop();
             }
             ControlFlow::Continue(())
-        })
-        .map_err(store)?;
+        })?;
         if seen < NAMES_MAX && found.len() < FILES_MAX {
             next = None;
         }
@@ -159,11 +158,11 @@ impl Cluster {
         concerned: &BTreeSet<DeviceId>,
         targets: &BTreeSet<TargetId>,
     ) -> Result<bool, AdminError> {
-        let Some(inode) = read::inode(view, inode).map_err(store)? else { return Ok(false) };
+        let Some(inode) = read::inode(view, inode)? else { return Ok(false) };
         let Some(layout) = inode.columns().filter(|layout| concerned.contains(&layout.device)) else {
             return Ok(false);
         };
-        let Some(device) = read::device(view, layout.device).map_err(store)? else { return Ok(true) };
+        let Some(device) = read::device(view, layout.device)? else { return Ok(true) };
         let is_there = |column| {
             let target = layout.target(&device.targets, column);
             target.is_some_and(|target| targets.contains(&target))
@@ -185,13 +184,13 @@ impl Cluster {
         if let Some(path) = known.get(&dir) {
             return Ok(path.clone());
         }
-        let inode = read::inode(view, dir).map_err(store)?;
+        let inode = read::inode(view, dir)?;
         let Some(parent) = inode.and_then(|inode| inode.directory().map(|directory| directory.parent)) else {
             return Ok(vec![]);
         };
         let mut path = self.path_of(view, parent, known, depth + 1)?;
         path.push(b'/');
-        path.extend(read::name_of(view, parent, dir).map_err(store)?.unwrap_or_default());
+        path.extend(read::name_of(view, parent, dir)?.unwrap_or_default());
         known.insert(dir, path.clone());
         Ok(path)
     }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use namespace::{NodeKey, NodeState};
 
-use super::Liveness;
-use crate::NodeReport;
+use super::{Liveness, NodeReport};
 use crate::cluster::Cluster;
 use crate::cluster::clocks::differs;
 

@@ -1,37 +1,16 @@
-//! What an administrator changes for the whole cluster: settings, exports and service addresses, all in the
-//! cluster map.
-
-use std::net::IpAddr;
-use std::time::Duration;
+//! What an administrator changes of the exports, which are in the cluster map.
 
 use host::Network;
-use namespace::{InodeId, MapChange, SERVICE_ADDRESSES_MAX};
+use namespace::InodeId;
 
-use crate::admin::stripe::{AdminError, server_failed, walk, written_out};
-use crate::cluster::Cluster;
-use crate::errors::FileError;
+use crate::admin::stripe::{server_failed, walk, written_out};
+use crate::cluster::error::AdminError;
+use crate::cluster::exports::{Export, Exports, Rules, changed_row};
 use crate::exports::Admission;
 use crate::exports::pseudo::path_of;
-use crate::exports::{Export, Exports, changed_row};
-use crate::{Rules, SETTINGS, Settings, setting};
 
-/// For a majority to agree: an election takes a second, or a few.
-const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Bytes of an exported directory's path: what clients can express.
 const PATH_BYTES_MAX: usize = 4096;
-
-/// A setting, for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingReport {
-    /// Its key.
-    pub key: &'static str,
-    /// Its value in force.
-    pub value: String,
-    /// Its value where none is set.
-    pub default: &'static str,
-    /// What it does, in a line.
-    pub about: &'static str,
-}
 
 /// An export, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,113 +36,6 @@ pub enum ExportChange {
     Set,
     /// Those of these networks end; of none: all of the directory.
     Remove,
-}
-
-impl Cluster {
-    /// Every setting with its value.
-    ///
-    /// # Errors
-    /// [`AdminError::Failed`].
-    pub async fn settings_report(&self) -> Result<Vec<SettingReport>, AdminError> {
-        self.agree().await?;
-        let map = self.map();
-        let values = self.settings_of(&map);
-        let row = |setting: &crate::Setting| SettingReport {
-            key: setting.key,
-            value: values.get(setting.key).cloned().unwrap_or_else(|| setting.default.into()),
-            default: setting.default,
-            about: setting.about.trim(),
-        };
-        Ok(SETTINGS.iter().map(row).collect())
-    }
-
-    /// Sets a setting; none: its default holds again.
-    ///
-    /// # Errors
-    /// [`AdminError::Invalid`], with what would be right.
-    pub async fn set_setting(&self, key: &str, value: Option<&str>) -> Result<(), AdminError> {
-        let row = setting(key).map_err(AdminError::Invalid)?;
-        if let Some(value) = value {
-            row.check(value).map_err(AdminError::Invalid)?;
-        }
-        self.agree().await?;
-        let mut values = self.map().settings.clone();
-        match value {
-            Some(value) => values.insert(key.into(), value.into()),
-            None => values.remove(key),
-        };
-        Settings::of(&values).check().map_err(AdminError::Invalid)?;
-        self.change_settings(vec![(key.into(), value.map(str::to_owned))]).await?;
-        tracing::info!(key, value = value.unwrap_or(row.default), "setting changed");
-        Ok(())
-    }
-
-    /// The addresses that move between metaservers, with the name of each one's holder as far as the leader
-    /// knows it.
-    ///
-    /// # Errors
-    /// [`AdminError::Failed`].
-    pub async fn service_addresses_report(&self) -> Result<Vec<(IpAddr, Option<String>)>, AdminError> {
-        self.agree().await?;
-        let (map, group) = (self.map(), self.ask_group_report().await.unwrap_or_default());
-        let members = self.machine.replica.status().members;
-        let name =
-            |id: u64| members.iter().find(|(of, ..)| *of == id).map(|(_, member, _)| member.name.clone());
-        let holder = |address: &IpAddr| group.addresses.get(address).copied().flatten().and_then(name);
-        Ok(map.head.service_addresses.iter().map(|address| (*address, holder(address))).collect())
-    }
-
-    /// One more address that moves between metaservers, or one less.
-    ///
-    /// # Errors
-    /// [`AdminError::Invalid`].
-    pub async fn change_service_address(&self, address: IpAddr, is_added: bool) -> Result<(), AdminError> {
-        self.agree().await?;
-        let map = self.map();
-        let change = if is_added {
-            if let Some(node) = map.nodes.iter().find(|node| is_own_address(&node.address, address)) {
-                return Err(AdminError::Invalid(format!(
-                    "{address} is the own address of {}; a service address belongs to no machine, so that it can move",
-                    node.name
-                )));
-            }
-            if map.head.service_addresses.len() >= SERVICE_ADDRESSES_MAX {
-                return Err(AdminError::Invalid(format!(
-                    "there are {SERVICE_ADDRESSES_MAX}, and that is the bound"
-                )));
-            }
-            MapChange::AddServiceAddress(address)
-        } else {
-            MapChange::RemoveServiceAddress(address)
-        };
-        self.change_map(change).await.map_err(|status| match status {
-            FileError::Exists => AdminError::Invalid(format!("{address} is a service address already")),
-            FileError::NoEntry => AdminError::Invalid(format!("{address} is no service address")),
-            other => server_failed(other),
-        })?;
-        tracing::info!(%address, is_added, "service addresses changed");
-        self.ask_for_addresses_now();
-        Ok(())
-    }
-
-    /// Whether anything can be changed, and what was changed before is seen.
-    async fn agree(&self) -> Result<(), AdminError> {
-        let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.machine.read_barrier()).await;
-        let refused = "nothing can be asked or changed now: too few metaservers with a vote can be reached";
-        agreed.map_err(|_| AdminError::Invalid(refused.into()))?.map_err(server_failed)?;
-        self.follow_map().map_err(server_failed)
-    }
-
-    async fn change_settings(&self, changes: Vec<(String, Option<String>)>) -> Result<(), AdminError> {
-        self.begin().await.map_err(server_failed)?;
-        self.change_map(MapChange::Set(changes)).await.map_err(|status| match status {
-            FileError::Invalid => AdminError::Invalid(format!(
-                "that does not fit: a cluster has at most {} settings and exports together",
-                namespace::SETTINGS_MAX
-            )),
-            other => server_failed(other),
-        })
-    }
 }
 
 impl Admission {
@@ -295,8 +167,4 @@ impl Admission {
         }
         Ok((way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode), path))
     }
-}
-
-fn is_own_address(node: &str, address: IpAddr) -> bool {
-    node.parse::<std::net::SocketAddr>().is_ok_and(|node| node.ip() == address)
 }

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use host::Network;
 use namespace::InodeId;
-
-use crate::consistency::Consistency;
+use parking_lot::RwLock;
 
 /// The user and group of calls by nobody, unless an export names others.
 pub const NOBODY: u32 = 65534;
@@ -27,6 +27,15 @@ pub const NOBODY: u32 = 65534;
 const KEY: &str = "export";
 /// What the key of a change of exports begins with: see [`changed_row`].
 const CHANGED_KEY: &str = "exports_changed";
+
+/// How new what clients read is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consistency {
+    /// As new as all that was answered, by any metaserver, before the read arrived.
+    Strict,
+    /// As close-to-open asks for.
+    Lazy,
+}
 
 /// What may be done through an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,6 +274,24 @@ impl Exports {
     #[must_use]
     pub fn networks(&self) -> BTreeSet<Network> {
         self.iter().map(|export| export.network).collect()
+    }
+}
+
+/// The exports in force, which can be replaced while clients are served.
+#[derive(Default)]
+pub(crate) struct CurrentExports(RwLock<Arc<Exports>>);
+
+impl CurrentExports {
+    pub(crate) fn get(&self) -> Arc<Exports> {
+        Arc::clone(&self.0.read())
+    }
+
+    /// Whether that changes anything for clients: where there were none nobody was served.
+    pub(crate) fn replace(&self, exports: Exports) -> bool {
+        let mut current = self.0.write();
+        let changes = !current.is_empty() && **current != exports;
+        *current = Arc::new(exports);
+        changes
     }
 }
 
