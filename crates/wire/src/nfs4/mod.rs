@@ -1,4 +1,5 @@
-//! NFS version 4, minor versions 1 and 2 (RFC 8881, RFC 7862, RFC 8276): one file for each operation.
+//! NFS version 4, minor versions 1 and 2 (RFC 8881, RFC 7862, RFC 8276): one file for each operation, and
+//! [`filehandles`] for those that have little but a filehandle.
 //!
 //! ```text
 //! COMPOUND call   CompoundHeader │ ArgOp │ ArgOp │ …      each op decoded just before its execution
@@ -31,13 +32,13 @@ pub mod destroy_clientid;
 pub mod destroy_session;
 pub mod exchange_id;
 pub mod fattr;
+pub mod filehandles;
 pub mod free_stateid;
 pub mod fs_locations;
 pub mod fs_locations_info;
 pub mod get_dir_delegation;
 pub mod getattr;
 pub mod getdeviceinfo;
-pub mod getfh;
 pub mod getxattr;
 pub mod io_advise;
 pub mod layout_files;
@@ -52,7 +53,6 @@ pub mod lock;
 pub mod lockt;
 pub mod locku;
 pub mod lookup;
-pub mod lookupp;
 pub mod nverify;
 pub mod offload_cancel;
 pub mod offload_status;
@@ -60,9 +60,6 @@ pub mod op;
 pub mod open;
 pub mod open_downgrade;
 pub mod openattr;
-pub mod putfh;
-pub mod putpubfh;
-pub mod putrootfh;
 pub mod read;
 pub mod read_plus;
 pub mod readdir;
@@ -71,9 +68,7 @@ pub mod reclaim_complete;
 pub mod remove;
 pub mod removexattr;
 pub mod rename;
-pub mod restorefh;
 pub mod result;
-pub mod savefh;
 pub mod secinfo;
 pub mod secinfo_no_name;
 pub mod seek;
@@ -92,6 +87,7 @@ pub mod write;
 
 pub use compound::CompoundHeader;
 pub use fattr::{AttrReply, Fattr, attr};
+pub use filehandles::{getfh, putfh};
 pub use op::{ArgOp, BadOp, OpNum, ResOp};
 pub use result::{OpError, OpResult};
 pub use status::Status;

@@ -1,9 +1,0 @@
-//! PUTROOTFH (RFC 8881, section 18.21): sets the current filehandle to the root.
-
-use super::Status;
-
-/// No results.
-pub type ResOk = ();
-
-/// Results, or the error status.
-pub type Res = Result<ResOk, Status>;
