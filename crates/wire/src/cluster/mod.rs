@@ -3,13 +3,10 @@
 //! A connection begins with [`crate::handshake`].
 
 pub mod cluster_status;
-pub mod procedure;
 pub mod register;
 pub mod size;
 #[cfg(test)]
 mod tests;
-
-pub use procedure::{Call, Procedure, Reply};
 
 pub use crate::data::{TargetCondition, TargetSpace};
 pub use crate::handshake::Status;
@@ -18,6 +15,15 @@ pub use crate::handshake::Status;
 pub const PROGRAM: u32 = 0x2048_4543;
 /// Version of the program.
 pub const VERSION: u32 = 5;
+
+crate::rpc::program! {
+    /// Registers a data server with its addresses and targets; also its heartbeat.
+    3 Register register "REGISTER";
+    /// Length of an object according to the file's size.
+    4 Size size "SIZE";
+    /// Status of the cluster.
+    5 Status cluster_status "STATUS";
+}
 
 /// Results of a procedure, or its error status.
 pub type Res<T> = Result<T, Status>;

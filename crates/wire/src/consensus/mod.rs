@@ -5,11 +5,8 @@
 //! [`Status::NotProven`].
 
 pub mod call;
-pub mod procedure;
 #[cfg(test)]
 mod tests;
-
-pub use procedure::{Call, Procedure, Reply};
 
 pub use crate::handshake::Status;
 
@@ -17,3 +14,8 @@ pub use crate::handshake::Status;
 pub const PROGRAM: u32 = 0x2048_4547;
 /// Version of the program.
 pub const VERSION: u32 = 1;
+
+crate::rpc::program! {
+    /// One message, and its answer.
+    3 Call call "CALL";
+}

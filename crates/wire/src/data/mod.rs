@@ -9,7 +9,6 @@ pub mod commit;
 pub mod copy;
 pub mod list;
 pub mod make;
-pub mod procedure;
 pub mod punch;
 pub mod read;
 pub mod read_plus;
@@ -24,7 +23,6 @@ pub mod write;
 
 pub use copy::Piece;
 pub use list::{ObjectEntry, ObjectName};
-pub use procedure::{Call, Procedure, Reply};
 pub use read_plus::Run;
 pub use stat::ObjectStat;
 pub use status::{TargetCondition, TargetSpace};
@@ -35,6 +33,37 @@ pub use crate::handshake::Status;
 pub const PROGRAM: u32 = 0x2048_4541;
 /// Version of the program.
 pub const VERSION: u32 = 4;
+
+crate::rpc::program! {
+    /// Reads from an object.
+    3 Read read "READ";
+    /// Writes to an object.
+    4 Write write "WRITE";
+    /// Makes unstable writes to an object durable.
+    5 Commit commit "COMMIT";
+    /// Sets the length of an object.
+    6 Truncate truncate "TRUNCATE";
+    /// Removes objects.
+    7 Remove remove "REMOVE";
+    /// Lists the objects of a target.
+    8 List list "LIST";
+    /// Space and condition of the targets.
+    9 Status status "STATUS";
+    /// Finds data or holes of an object.
+    10 Seek seek "SEEK";
+    /// Reserves space for a range of an object.
+    11 Allocate allocate "ALLOCATE";
+    /// Makes a hole in an object.
+    12 Punch punch "PUNCH";
+    /// Copies ranges from object to object.
+    13 Copy copy "COPY";
+    /// Reads data and holes of an object.
+    14 ReadPlus read_plus "READ_PLUS";
+    /// Creates objects, empty and durable.
+    15 Make make "MAKE";
+    /// Lengths and modification times of objects.
+    16 Stat stat "STAT";
+}
 
 /// Write verifier: changes when a data server may have lost unstable writes.
 pub type WriteVerifier = [u8; 8];

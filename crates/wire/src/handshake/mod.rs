@@ -14,7 +14,6 @@
 //! begin at 3. The results of all procedures except NULL begin with a [`Status`].
 
 pub mod hello;
-pub mod null;
 pub mod prove;
 pub mod status;
 #[cfg(test)]
@@ -23,8 +22,10 @@ mod tests;
 pub use hello::{Nonce, Proof, client_proof, proof_matches, server_proof};
 pub use status::Status;
 
+pub use crate::rpc::null;
+
 crate::rpc::program! {
-    /// Does nothing: a ping.
+    /// Does nothing: a ping. Besides the handshake, the only procedure that needs no proof.
     0 Null null "NULL";
     /// First half of the handshake.
     1 Hello hello "HELLO";

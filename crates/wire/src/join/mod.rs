@@ -13,7 +13,6 @@
 
 pub mod enter;
 pub mod hello;
-pub mod procedure;
 pub mod seal;
 #[cfg(test)]
 mod tests;
@@ -21,10 +20,10 @@ pub mod token;
 
 use bytes::Bytes;
 
-pub use procedure::{Call, Procedure, Reply};
 pub use token::{OWN_ID, Token, TokenError};
 
-pub use crate::handshake::{Nonce, Proof, client_proof, null, proof_matches, server_proof};
+pub use crate::handshake::{Nonce, Proof, client_proof, proof_matches, server_proof};
+pub use crate::rpc::null;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_struct;
 
@@ -52,6 +51,15 @@ impl Decode for Word {
     fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
         d.opaque(WORD_BYTES_MAX).map(Self)
     }
+}
+
+crate::rpc::program! {
+    /// Does nothing: a ping.
+    0 Null null "NULL";
+    /// Checks that machine and cluster match.
+    1 Hello hello "HELLO";
+    /// Joins the cluster.
+    2 Enter enter "ENTER";
 }
 
 xdr_struct! {

@@ -13,10 +13,8 @@ pub mod link;
 pub mod lookup;
 pub mod mkdir;
 pub mod mknod;
-pub mod null;
 pub mod pathconf;
 pub mod procedure;
-
 pub mod read;
 pub mod readdir;
 pub mod readdirplus;
@@ -40,6 +38,8 @@ pub use types::{
     CookieVerf, CreateVerf, DirOpArgs, Fattr, FileHandle, FileType, HANDLE_BYTES_MAX, List, PostOpAttr,
     PostOpFh, SetAttr, SetTime, SpecData, StableHow, Time, WccAttr, WccData, WriteVerf,
 };
+
+pub use crate::rpc::null;
 
 /// RPC program number of NFS.
 pub const PROGRAM: u32 = 100_003;

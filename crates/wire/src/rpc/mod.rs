@@ -8,6 +8,7 @@ mod reply;
 
 pub use auth::{AuthSys, Credential, SYS_GIDS_MAX};
 pub use call::{CallError, CallHeader, RPC_VERSION};
+pub use program::null;
 pub(crate) use program::{program, status_union};
 pub use record::{FRAGMENT_BYTES_MAX, FragmentHeader, MESSAGE_CALL, MESSAGE_REPLY, frame};
 pub use reply::{AuthStat, Rejection, ReplyHeader, reply};

@@ -1,5 +1,18 @@
 //! Procedures of an RPC program, with arguments and results, for all programs except NFSv4.
 
+/// NULL: procedure 0 of every program but [`crate::peer`]. Does nothing (RFC 5531, section 12.1).
+pub mod null {
+    crate::xdr_struct! {
+        /// No arguments.
+        #[derive(Copy, Default)]
+        pub struct Args {}
+
+        /// No results.
+        #[derive(Copy, Default)]
+        pub struct Res {}
+    }
+}
+
 /// Declares `Procedure`, `Call` and `Reply` of a program from one table. Each line has a procedure's number,
 /// its variant, the module of its `Args` and `Res`, and its name in the RFC.
 macro_rules! program {
