@@ -294,7 +294,7 @@ impl Nfs4 for Metaserver {
             ArgOp::Illegal(_) => ResOp::Illegal,
             // Known, and not carried out here: never OP_ILLEGAL, which clients that probe take for a broken
             // server.
-            other => ResOp::refused(other.number(), Status::NotSupp),
+            ArgOp::Unsupported(number) => ResOp::refused(number, Status::NotSupp),
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 use wire::nfs4::{
-    ArgOp, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, create_session, destroy_clientid,
-    destroy_session, exchange_id, putfh, read, reclaim_complete, sequence, write,
+    ArgOp, OpNum, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, create_session,
+    destroy_clientid, destroy_session, exchange_id, putfh, read, reclaim_complete, sequence, write,
 };
 
 use crate::Served;
@@ -232,7 +232,7 @@ async fn a_data_server_says_what_it_is_and_nothing_else() {
     assert_eq!(ok[0].status(), Status::Ok);
     let refused = client.run(vec![ArgOp::Illegal(2)]).await.unwrap();
     assert_eq!(refused[0], ResOp::Illegal);
-    let refused = client.run(vec![ArgOp::Unsupported(48)]).await.unwrap();
+    let refused = client.run(vec![ArgOp::Unsupported(OpNum::GetDeviceList as u32)]).await.unwrap();
     assert_eq!(refused[0].status(), Status::NotSupp);
 }
 

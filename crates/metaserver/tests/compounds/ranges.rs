@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use wire::nfs4::copy::Requirements;
 use wire::nfs4::layouterror::DeviceError;
-use wire::nfs4::{ArgOp, Bitmap, DeviceId, FileHandle, IoInfo, LayoutType, NetLoc, ResOp, Stateid, Status};
-use wire::nfs4::{allocate, clone, copy, copy_notify, deallocate, io_advise, layout_files, layoutcommit};
-use wire::nfs4::{layouterror, layoutreturn, layoutstats, offload_cancel, offload_status, read_plus, seek};
+use wire::nfs4::{
+    ArgOp, Bitmap, DeviceId, FileHandle, IoInfo, LayoutType, NetLoc, OpNum, ResOp, Stateid, Status,
+};
+use wire::nfs4::{allocate, clone, copy, deallocate, io_advise, layout_files, layoutcommit};
+use wire::nfs4::{layouterror, layoutreturn, layoutstats, read_plus, seek};
 
 use crate::raw::{Client, layoutget_op, putfh};
 use crate::world::{World, register_at};
@@ -211,15 +213,9 @@ async fn advice_is_taken_and_none_of_it_promised() {
 async fn what_goes_with_copies_that_we_do_not_make_is_not_supported() {
     let world = World::start().await;
     let mut ash = mount(&world).await;
-    let (file, stateid) = ash.open("file", BOTH, 0).await.expect("opens");
-    let destination_server = NetLoc::Name(Bytes::from_static(b"elsewhere"));
-    let ops = [
-        ArgOp::CopyNotify(copy_notify::Args { src_stateid: stateid, destination_server }),
-        ArgOp::OffloadStatus(offload_status::Args { stateid }),
-        ArgOp::OffloadCancel(offload_cancel::Args { stateid }),
-        ArgOp::Unsupported(70), // WRITE_SAME
-    ];
-    for op in ops {
+    let (file, _) = ash.open("file", BOTH, 0).await.expect("opens");
+    let not_served = [OpNum::CopyNotify, OpNum::OffloadStatus, OpNum::OffloadCancel, OpNum::WriteSame];
+    for op in not_served.map(|number| ArgOp::Unsupported(number as u32)) {
         let name = op.name();
         ash.raw.minor_version = 2;
         assert_eq!(ash.status(vec![putfh(&file), op.clone()]).await, Status::NotSupp, "{name}");

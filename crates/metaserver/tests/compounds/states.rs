@@ -1,14 +1,12 @@
 //! OPEN with every claim, stateids, share reservations, and the operations around them.
 
+use wire::nfs4::compound::CompoundReply;
 use wire::nfs4::open::{Claim, CreateHow, DelegationType, ExclusiveAttrs, OpenHow, RESULT_PRESERVE_UNLINKED};
-use wire::nfs4::{ArgOp, Bitmap, Fattr, ResOp, Stateid, Status, Time};
-use wire::nfs4::{
-    close, delegpurge, free_stateid, get_dir_delegation, getattr, lock, locku, lookup, nverify,
-};
-use wire::nfs4::{
-    open_downgrade, openattr, reclaim_complete, remove, secinfo, secinfo_no_name, set_ssv, setattr,
-};
-use wire::nfs4::{test_stateid, verify, want_delegation, write};
+use wire::nfs4::{ArgOp, Bitmap, Fattr, OP_ILLEGAL, OpNum, OwnerName, ResOp, Stateid, Status};
+use wire::nfs4::{PROC_COMPOUND, PROGRAM, VERSION};
+use wire::nfs4::{close, free_stateid, getattr, lock, locku, lookup, nverify, open_downgrade};
+use wire::nfs4::{reclaim_complete, remove, secinfo, secinfo_no_name, setattr, test_stateid, verify, write};
+use wire::xdr::{Decode, Encode, Encoder};
 
 use crate::raw::{Client, Raw, null, putfh};
 use crate::world::World;
@@ -308,38 +306,70 @@ async fn a_stateid_is_good_for_its_own_file_only() {
 async fn operations_that_there_are_not_are_told_from_those_that_we_have_not() {
     let world = World::start().await;
     let mut ash = Client::mount(&world, "ash").await;
-    const OPEN_CONFIRM: u32 = 20;
-    const RENEW: u32 = 30;
-    const SETCLIENTID: u32 = 35;
-    const SETCLIENTID_CONFIRM: u32 = 36;
-    const RELEASE_LOCKOWNER: u32 = 39;
-    const GETDEVICELIST: u32 = 48;
-    let numbers = [OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM, RELEASE_LOCKOWNER, GETDEVICELIST];
-    for number in numbers {
-        assert_eq!(ash.status(vec![ArgOp::Unsupported(number)]).await, Status::NotSupp, "{number}");
-    }
-    let dir_delegation = get_dir_delegation::Args {
-        signal_deleg_avail: false,
-        notification_types: Bitmap::default(),
-        child_attr_delay: Time { seconds: 0, nanoseconds: 0 },
-        dir_attr_delay: Time { seconds: 0, nanoseconds: 0 },
-        child_attributes: Bitmap::default(),
-        dir_attributes: Bitmap::default(),
-    };
-    let set_ssv = set_ssv::Args { ssv: bytes::Bytes::new(), digest: bytes::Bytes::new() };
-    let parsed = [
-        ArgOp::DelegPurge(delegpurge::Args { clientid: ash.id }),
-        ArgOp::OpenAttr(openattr::Args { createdir: false }),
-        ArgOp::GetDirDelegation(dir_delegation),
-        ArgOp::SetSsv(set_ssv),
-        ArgOp::WantDelegation(want_delegation::Args { want: 0, claim: want_delegation::DelegClaim::Fh }),
+    let not_served = [
+        OpNum::DelegPurge,
+        OpNum::OpenAttr,
+        OpNum::OpenConfirm,
+        OpNum::Renew,
+        OpNum::SetClientid,
+        OpNum::SetClientidConfirm,
+        OpNum::ReleaseLockOwner,
+        OpNum::GetDirDelegation,
+        OpNum::GetDeviceList,
+        OpNum::SetSsv,
+        OpNum::WantDelegation,
     ];
-    for op in parsed {
-        let name = op.name();
-        assert_eq!(ash.status(vec![ArgOp::PutRootFh, op]).await, Status::NotSupp, "{name}");
+    for op in not_served.map(|number| ArgOp::Unsupported(number as u32)) {
+        assert_eq!(ash.status(vec![op.clone()]).await, Status::NotSupp, "{}", op.name());
+        assert_eq!(ash.status(vec![ArgOp::PutRootFh, op.clone()]).await, Status::NotSupp, "{}", op.name());
     }
     const SEEK: u32 = 69; // of 4.2, and this is 4.1
     for number in [0, 1, 2, SEEK, 76, 10_043, 10_044] {
         assert_eq!(ash.status(vec![ArgOp::Illegal(number)]).await, Status::OpIllegal, "{number}");
     }
+}
+
+/// A compound of raw operations.
+struct Operations<'a> {
+    count: u32,
+    decodable: &'a [ArgOp],
+    /// What follows them.
+    words: &'a [u32],
+}
+
+impl Encode for Operations<'_> {
+    fn encode(&self, e: &mut Encoder) {
+        OwnerName::default().encode(e);
+        e.u32(1);
+        e.u32(self.count);
+        self.decodable.iter().for_each(|op| op.encode(e));
+        self.words.iter().for_each(|word| e.u32(*word));
+    }
+}
+
+/// A compound ends at the first operation that fails (RFC 8881, section 15.1): the arguments of one that is
+/// not served, and all behind them, are not looked at.
+#[tokio::test]
+async fn operations_before_one_that_we_have_not_are_carried_out_whatever_follows_it() {
+    let world = World::start().await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let tails: [&[u32]; 3] = [&[], &[u32::MAX; 7], &[9, OpNum::Sequence as u32, OP_ILLEGAL]];
+    for (number, tail) in [OpNum::WantDelegation, OpNum::SetSsv, OpNum::Renew].into_iter().zip(tails) {
+        ash.sequence += 1;
+        let sequence = ash.sequence_op(0, ash.sequence, true);
+        let words = [&[number as u32], tail].concat();
+        let call = Operations { count: 5, decodable: &[sequence, ArgOp::PutRootFh], words: &words };
+        let mut replies = vec![];
+        for _ in ["carried out", "from the reply cache"] {
+            let mut d = ash.raw.exchange((PROGRAM, VERSION), PROC_COMPOUND, &call).await.expect("accepted");
+            replies.push(CompoundReply::decode(&mut d).expect("a compound's reply"));
+        }
+        assert_eq!(replies[0], replies[1]);
+        assert_eq!(replies[0].status, Status::NotSupp);
+        let [ResOp::Sequence(Ok(_)), ResOp::PutRootFh(Ok(())), last] = &replies[0].ops[..] else {
+            panic!("{replies:?}");
+        };
+        assert_eq!(*last, ResOp::Unsupported(number as u32, Status::NotSupp));
+    }
+    assert_eq!(ash.status(vec![ArgOp::PutRootFh]).await, Status::Ok, "the session goes on");
 }

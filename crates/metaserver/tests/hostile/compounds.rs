@@ -293,7 +293,6 @@ impl Chooser<'_> {
             1 => ArgOp::Close(close::Args { seqid: 0, open_stateid: stateid }),
             2 => ArgOp::Commit(commit::Args { offset, count: self.count() }),
             3..=6 => ArgOp::Create(self.create()),
-            7 => ArgOp::DelegPurge(delegpurge::Args { clientid: ClientId(offset) }),
             8 => ArgOp::DelegReturn(delegreturn::Args { stateid }),
             9 => ArgOp::GetAttr(getattr::Args { attr_request: self.bits() }),
             10..=13 => ArgOp::GetFh,
@@ -305,7 +304,6 @@ impl Chooser<'_> {
             25 => ArgOp::LookupP,
             26 => ArgOp::NVerify(nverify::Args { obj_attributes: self.attributes() }),
             27..=32 => ArgOp::Open(self.open()),
-            33 => ArgOp::OpenAttr(openattr::Args { createdir: true }),
             34 => ArgOp::OpenDowngrade(open_downgrade::Args { open_stateid: stateid, seqid: 0, share_access: self.dice.below(5) as u32, share_deny: self.dice.below(5) as u32 }),
             35 => ArgOp::PutPubFh,
             36 => ArgOp::Read(read::Args { stateid, offset, count: self.count() }),
@@ -352,7 +350,7 @@ impl Chooser<'_> {
             67 => ArgOp::SetXattr(setxattr::Args { option: setxattr::SetOption::Either, name: self.name(), value: self.payload() }),
             68 => ArgOp::ListXattrs(listxattrs::Args { cookie: offset, maxcount: self.count() }),
             69 => ArgOp::RemoveXattr(removexattr::Args { name: self.name() }),
-            70 => self.rare(stateid, offset, length),
+            7 | 33 | 70 => self.rare(stateid, offset, length),
             _ => ArgOp::Illegal(self.dice.pick(&[0, 1, 2, 76, 77, 10_044, u32::MAX])),
         }
     }
@@ -363,14 +361,8 @@ impl Chooser<'_> {
             0 => ArgOp::IoAdvise(io_advise::Args { stateid, offset, count: length, hints: self.bits() }),
             1 => ArgOp::LayoutError(layouterror::Args { offset, length, stateid, errors: vec![layouterror::DeviceError { deviceid: self.device(), status: Status::Io, opnum: 38 }] }),
             2 => ArgOp::LayoutStats(layoutstats::Args { offset, length, stateid, read: IoInfo::default(), write: IoInfo::default(), deviceid: self.device(), layout_type: self.layout_type(), body: Bytes::new() }),
-            3 => ArgOp::OffloadCancel(offload_cancel::Args { stateid }),
-            4 => ArgOp::OffloadStatus(offload_status::Args { stateid }),
-            5 => ArgOp::SetSsv(set_ssv::Args { ssv: self.payload(), digest: self.payload() }),
-            6 => ArgOp::WantDelegation(want_delegation::Args { want: self.count(), claim: want_delegation::DelegClaim::Fh }),
-            7 => ArgOp::GetDirDelegation(get_dir_delegation::Args { signal_deleg_avail: true, notification_types: self.bits(), child_attr_delay: self.time(), dir_attr_delay: self.time(), child_attributes: self.bits(), dir_attributes: self.bits() }),
-            8 => ArgOp::CopyNotify(copy_notify::Args { src_stateid: stateid, destination_server: NetLoc::Name(self.name()) }),
-            9 => ArgOp::BackchannelCtl(backchannel_ctl::Args { cb_program: self.count(), sec_parms: vec![] }),
-            _ => ArgOp::Unsupported(self.dice.pick(&[20, 30, 35, 36, 39, 48, 70])),
+            3 => ArgOp::BackchannelCtl(backchannel_ctl::Args { cb_program: self.count(), sec_parms: vec![] }),
+            _ => ArgOp::Unsupported(self.dice.pick(&[7, 19, 20, 30, 35, 36, 39, 46, 48, 54, 56, 61, 66, 67, 70])),
         }
     }
 }
@@ -414,7 +406,7 @@ async fn run(seed: u64) {
         for _ in 0..chooser.dice.below(7) {
             let op = if chooser.dice.one_in(5) { chooser.beginning() } else { chooser.op() };
             let op = if who == 1 && touches_layouts(&op) { ArgOp::GetFh } else { op };
-            // Of what is not parsed nothing after it can be.
+            // The server decodes nothing after such an operation.
             let last = matches!(op, ArgOp::Unsupported(_) | ArgOp::Illegal(_));
             ops.push(op);
             if last {

@@ -226,12 +226,12 @@ impl Decode for OffloadInfo {
 
 macro_rules! callbacks {
     ($($number:literal $name:literal $variant:ident $args:ty => $res:ty,)+
-     ; known, but never parsed: $($other_number:literal $other_name:literal $other:ident,)+) => {
+     ; known, but never decoded: $($other_number:literal $other_name:literal $other:ident,)+) => {
         xdr_enum! {
             /// nfs_cb_opnum4.
             pub enum CbOpNum {
                 $(#[doc = $name] $variant = $number,)+
-                $(#[doc = concat!($other_name, ", which is never parsed.")] $other = $other_number,)+
+                $(#[doc = concat!($other_name, ", never decoded.")] $other = $other_number,)+
                 /// OP_CB_ILLEGAL.
                 Illegal = 10044,
             }
@@ -368,7 +368,7 @@ callbacks! {
     13 "CB_NOTIFY_LOCK" NotifyLock NotifyLockArgs => (),
     14 "CB_NOTIFY_DEVICEID" NotifyDeviceid NotifyDeviceidArgs => (),
     15 "CB_OFFLOAD" Offload OffloadArgs => (),
-    ; known, but never parsed:
+    ; known, but never decoded:
     6 "CB_NOTIFY" Notify,
     7 "CB_PUSH_DELEG" PushDeleg,
     12 "CB_WANTS_CANCELLED" WantsCancelled,

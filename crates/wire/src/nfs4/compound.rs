@@ -59,7 +59,7 @@ impl CompoundCall {
         Self { tag: OwnerName::default(), minor_version, ops }
     }
 
-    /// Decodes operations up to the first whose arguments cannot be decoded.
+    /// Decodes operations up to the first that is not decoded: [`ArgOp::Unsupported`] or [`ArgOp::Illegal`].
     ///
     /// # Errors
     /// [`BadOp`] in the header or in an operation.

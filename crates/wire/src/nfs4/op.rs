@@ -1,5 +1,8 @@
 //! The table of operations: numbers (RFC 8881, section 18; RFC 7862, section 15; RFC 8276, section 8.4),
 //! arguments and results.
+//!
+//! No server here carries out the operations of the second list, so their arguments have no type: a compound
+//! ends at the first operation that fails, and these fail.
 
 use thiserror::Error;
 
@@ -29,12 +32,12 @@ impl From<BadOp> for DecodeError {
 
 macro_rules! operations {
     ($($number:literal $name:literal $variant:ident $module:ident $(($args:ty))?,)+
-     ; known, but never parsed: $($other_number:literal $other_name:literal $other:ident,)+) => {
+     ; known, but never decoded: $($other_number:literal $other_name:literal $other:ident,)+) => {
         xdr_enum! {
             /// nfs_opnum4.
             pub enum OpNum {
                 $(#[doc = $name] $variant = $number,)+
-                $(#[doc = concat!($other_name, ", which is never parsed.")] $other = $other_number,)+
+                $(#[doc = concat!($other_name, ", never decoded.")] $other = $other_number,)+
                 /// OP_ILLEGAL.
                 Illegal = 10044,
             }
@@ -58,7 +61,7 @@ macro_rules! operations {
             $(#[doc = concat!("See [`", stringify!($module), "`](super::", stringify!($module), ").")]
             $variant $(($args))?,)+
             /// Known operation whose arguments are not decoded: answered NFS4ERR_NOTSUPP. The decoder is
-            /// inside its arguments, so nothing after it can be decoded.
+            /// before its arguments, so nothing after it can be decoded.
             Unsupported(u32),
             /// Number that this minor version does not have: answered OP_ILLEGAL and NFS4ERR_OP_ILLEGAL.
             Illegal(u32),
@@ -183,7 +186,6 @@ operations! {
     4 "CLOSE" Close close (close::Args),
     5 "COMMIT" Commit commit (commit::Args),
     6 "CREATE" Create create (create::Args),
-    7 "DELEGPURGE" DelegPurge delegpurge (delegpurge::Args),
     8 "DELEGRETURN" DelegReturn delegreturn (delegreturn::Args),
     9 "GETATTR" GetAttr getattr (getattr::Args),
     10 "GETFH" GetFh getfh,
@@ -195,7 +197,6 @@ operations! {
     16 "LOOKUPP" LookupP filehandles,
     17 "NVERIFY" NVerify nverify (nverify::Args),
     18 "OPEN" Open open (open::Args),
-    19 "OPENATTR" OpenAttr openattr (openattr::Args),
     21 "OPEN_DOWNGRADE" OpenDowngrade open_downgrade (open_downgrade::Args),
     22 "PUTFH" PutFh putfh (putfh::Args),
     23 "PUTPUBFH" PutPubFh filehandles,
@@ -217,27 +218,21 @@ operations! {
     43 "CREATE_SESSION" CreateSession create_session (create_session::Args),
     44 "DESTROY_SESSION" DestroySession destroy_session (destroy_session::Args),
     45 "FREE_STATEID" FreeStateid free_stateid (free_stateid::Args),
-    46 "GET_DIR_DELEGATION" GetDirDelegation get_dir_delegation (get_dir_delegation::Args),
     47 "GETDEVICEINFO" GetDeviceInfo getdeviceinfo (getdeviceinfo::Args),
     49 "LAYOUTCOMMIT" LayoutCommit layoutcommit (layoutcommit::Args),
     50 "LAYOUTGET" LayoutGet layoutget (layoutget::Args),
     51 "LAYOUTRETURN" LayoutReturn layoutreturn (layoutreturn::Args),
     52 "SECINFO_NO_NAME" SecInfoNoName secinfo_no_name (secinfo_no_name::Args),
     53 "SEQUENCE" Sequence sequence (sequence::Args),
-    54 "SET_SSV" SetSsv set_ssv (set_ssv::Args),
     55 "TEST_STATEID" TestStateid test_stateid (test_stateid::Args),
-    56 "WANT_DELEGATION" WantDelegation want_delegation (want_delegation::Args),
     57 "DESTROY_CLIENTID" DestroyClientid destroy_clientid (destroy_clientid::Args),
     58 "RECLAIM_COMPLETE" ReclaimComplete reclaim_complete (reclaim_complete::Args),
     59 "ALLOCATE" Allocate allocate (allocate::Args),
     60 "COPY" Copy copy (copy::Args),
-    61 "COPY_NOTIFY" CopyNotify copy_notify (copy_notify::Args),
     62 "DEALLOCATE" Deallocate deallocate (deallocate::Args),
     63 "IO_ADVISE" IoAdvise io_advise (io_advise::Args),
     64 "LAYOUTERROR" LayoutError layouterror (layouterror::Args),
     65 "LAYOUTSTATS" LayoutStats layoutstats (layoutstats::Args),
-    66 "OFFLOAD_CANCEL" OffloadCancel offload_cancel (offload_cancel::Args),
-    67 "OFFLOAD_STATUS" OffloadStatus offload_status (offload_status::Args),
     68 "READ_PLUS" ReadPlus read_plus (read_plus::Args),
     69 "SEEK" Seek seek (seek::Args),
     71 "CLONE" Clone clone (clone::Args),
@@ -245,14 +240,25 @@ operations! {
     73 "SETXATTR" SetXattr setxattr (setxattr::Args),
     74 "LISTXATTRS" ListXattrs listxattrs (listxattrs::Args),
     75 "REMOVEXATTR" RemoveXattr removexattr (removexattr::Args),
-    ; known, but never parsed:
+    ; known, but never decoded:
+    // Of minor version 0: not to be implemented in later ones (RFC 8881, section 17).
     20 "OPEN_CONFIRM" OpenConfirm,
     30 "RENEW" Renew,
     35 "SETCLIENTID" SetClientid,
     36 "SETCLIENTID_CONFIRM" SetClientidConfirm,
     39 "RELEASE_LOCKOWNER" ReleaseLockOwner,
-    48 "GETDEVICELIST" GetDeviceList,
-    70 "WRITE_SAME" WriteSame,
+    // Of minor version 1 (RFC 8881).
+    7 "DELEGPURGE" DelegPurge, // section 18.5
+    19 "OPENATTR" OpenAttr, // section 18.17
+    46 "GET_DIR_DELEGATION" GetDirDelegation, // section 18.39
+    48 "GETDEVICELIST" GetDeviceList, // section 18.41
+    54 "SET_SSV" SetSsv, // section 18.47
+    56 "WANT_DELEGATION" WantDelegation, // section 18.49
+    // Of minor version 2 (RFC 7862).
+    61 "COPY_NOTIFY" CopyNotify, // section 15.3
+    66 "OFFLOAD_CANCEL" OffloadCancel, // section 15.8
+    67 "OFFLOAD_STATUS" OffloadStatus, // section 15.9
+    70 "WRITE_SAME" WriteSame, // section 15.12
 }
 
 impl ArgOp {

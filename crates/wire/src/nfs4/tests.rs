@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::compound::{CompoundCall, CompoundReply, encode_op, reply};
 use super::*;
 use crate::nfs3::testing::{bytes_of, round_trip, seeds};
-use crate::xdr::{Decode, DecodeError, Decoder, Encoder, Payload};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, Payload};
 
 fn arg_op(d: &mut Decoder) -> Result<ArgOp, DecodeError> {
     ArgOp::decode(d, 2).map_err(|bad| bad.error)
@@ -62,12 +62,24 @@ fn the_minor_version_decides_what_is_an_operation() {
     assert_eq!(decode(2, 1), Ok(ArgOp::Illegal(2)));
     assert_eq!(decode(20, 1), Ok(ArgOp::Unsupported(20)));
     assert_eq!(decode(59, 1), Ok(ArgOp::Illegal(59)));
+    assert_eq!(decode(61, 1), Ok(ArgOp::Illegal(61)));
+    assert_eq!(decode(61, 2), Ok(ArgOp::Unsupported(61)));
     assert_eq!(decode(70, 2), Ok(ArgOp::Unsupported(70)));
     assert_eq!(decode(72, 1), Ok(ArgOp::Illegal(72)));
     assert_eq!(decode(76, 2), Ok(ArgOp::Illegal(76)));
     assert_eq!(decode(22, 1), Err(BadOp { number: 22, error: DecodeError::Short }));
     let empty = ArgOp::decode(&mut Decoder::new(Bytes::new()), 1);
     assert_eq!(empty, Err(BadOp { number: OP_ILLEGAL, error: DecodeError::Short }));
+}
+
+#[test]
+fn nothing_after_an_operation_that_is_not_served_is_decoded() {
+    let mut e = Encoder::new();
+    OwnerName::default().encode(&mut e);
+    let words = [1, 4, OpNum::PutRootFh as u32, OpNum::WantDelegation as u32, u32::MAX, 7, 7];
+    words.iter().for_each(|word| e.u32(*word));
+    let call = CompoundCall::decode(&mut Decoder::new(e.finish().into_bytes())).unwrap();
+    assert_eq!(call.ops, [ArgOp::PutRootFh, ArgOp::Unsupported(OpNum::WantDelegation as u32)]);
 }
 
 #[test]

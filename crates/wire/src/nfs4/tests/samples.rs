@@ -403,27 +403,12 @@ pub fn args() -> Vec<ArgOp> {
     all
 }
 
-/// Arguments about delegations, and of minor version 2.
+/// Arguments of DELEGRETURN and of minor version 2.
 fn rare_args() -> Vec<ArgOp> {
     let (stateid, offset, length) = (STATEID, 4096, 8192);
-    let want = |claim| ArgOp::WantDelegation(want_delegation::Args { want: WANT_ANY_DELEG, claim });
-    let at = NetLoc::Addr(NetAddr { netid: name("tcp"), uaddr: name("10.0.0.1.8.1") });
+    let at = NetAddr { netid: name("tcp"), uaddr: name("10.0.0.1.8.1") };
     vec![
-        ArgOp::DelegPurge(delegpurge::Args { clientid: ClientId(9) }),
         ArgOp::DelegReturn(delegreturn::Args { stateid }),
-        ArgOp::OpenAttr(openattr::Args { createdir: true }),
-        ArgOp::GetDirDelegation(get_dir_delegation::Args {
-            signal_deleg_avail: true,
-            notification_types: Bitmap::of(&[1, 3]),
-            child_attr_delay: TIME,
-            dir_attr_delay: TIME,
-            child_attributes: Bitmap::of(&[attr::SIZE]),
-            dir_attributes: Bitmap::of(&[attr::CHANGE]),
-        }),
-        ArgOp::SetSsv(set_ssv::Args { ssv: name("secret"), digest: name("digest") }),
-        want(want_delegation::DelegClaim::Previous(DelegationType::Write)),
-        want(want_delegation::DelegClaim::Fh),
-        want(want_delegation::DelegClaim::DelegPrevFh),
         ArgOp::Allocate(allocate::Args { stateid, offset, length }),
         ArgOp::Copy(copy::Args {
             src_stateid: stateid,
@@ -433,9 +418,12 @@ fn rare_args() -> Vec<ArgOp> {
             count: 0,
             consecutive: true,
             synchronous: false,
-            source_server: vec![NetLoc::Name(name("host")), NetLoc::Url(name("nfs://host/"))],
+            source_server: vec![
+                NetLoc::Name(name("host")),
+                NetLoc::Url(name("nfs://host/")),
+                NetLoc::Addr(at),
+            ],
         }),
-        ArgOp::CopyNotify(copy_notify::Args { src_stateid: stateid, destination_server: at }),
         ArgOp::Deallocate(deallocate::Args { stateid, offset, length }),
         ArgOp::IoAdvise(io_advise::Args {
             stateid,
@@ -463,8 +451,6 @@ fn rare_args() -> Vec<ArgOp> {
             layout_type: LayoutType::FILES,
             body: Bytes::new(),
         }),
-        ArgOp::OffloadCancel(offload_cancel::Args { stateid }),
-        ArgOp::OffloadStatus(offload_status::Args { stateid }),
         ArgOp::ReadPlus(read_plus::Args { stateid, offset, count: 9 }),
         ArgOp::Seek(seek::Args { stateid, offset, what: seek::HOLE }),
         ArgOp::Clone(clone::Args {
@@ -493,40 +479,20 @@ fn rare_results() -> Vec<ResOp> {
         committed: StableHow::Unstable,
         writeverf: [3; 8],
     };
-    let granted = get_dir_delegation::Granted {
-        cookieverf: [1; 8],
-        stateid: STATEID,
-        notification: Bitmap::of(&[1]),
-        child_attributes: Bitmap::EMPTY,
-        dir_attributes: Bitmap::of(&[attr::CHANGE]),
-    };
     let pieces = vec![
         read_plus::Content::Hole(read_plus::Hole { offset: 0, length: 4096 }),
         read_plus::Content::Data(read_plus::Data { offset: 4096, data: name("hello").into() }),
     ];
     vec![
-        ResOp::DelegPurge(Ok(())),
         ResOp::DelegReturn(Ok(())),
-        ResOp::OpenAttr(Err(Status::NotSupp)),
-        ResOp::GetDirDelegation(Ok(get_dir_delegation::ResOk::Granted(granted))),
-        ResOp::GetDirDelegation(Ok(get_dir_delegation::ResOk::Unavailable(false))),
-        ResOp::SetSsv(Ok(set_ssv::ResOk { digest: name("digest") })),
-        ResOp::WantDelegation(Ok(Delegation::None)),
         ResOp::Allocate(Ok(())),
         ResOp::Copy(Ok(copy::ResOk { response: written(Some(STATEID)), requirements })),
         ResOp::Copy(Ok(copy::ResOk { response: written(None), requirements })),
         ResOp::Copy(Err(copy::CopyError::NoReqs(requirements))),
-        ResOp::CopyNotify(Ok(copy_notify::ResOk {
-            lease_time: TIME,
-            stateid: STATEID,
-            source_server: vec![NetLoc::Name(name("host"))],
-        })),
         ResOp::Deallocate(Ok(())),
         ResOp::IoAdvise(Ok(io_advise::ResOk { hints: Bitmap::EMPTY })),
         ResOp::LayoutError(Ok(())),
         ResOp::LayoutStats(Ok(())),
-        ResOp::OffloadCancel(Ok(())),
-        ResOp::OffloadStatus(Ok(offload_status::ResOk { count: 1, complete: Some(Status::Ok) })),
         ResOp::ReadPlus(Ok(read_plus::ResOk { eof: true, contents: pieces })),
         ResOp::Seek(Ok(seek::ResOk { eof: false, offset: 4096 })),
         ResOp::Clone(Ok(())),
