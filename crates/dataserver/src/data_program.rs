@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
-use wire::data::{self, Call, Procedure, Reply, Run, Status};
+use wire::data::{self, Call, Reply, Run, Status};
 use wire::data::{allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
 use wire::data::{stat, truncate, write};
 use wire::rpc::Rejection;
@@ -51,10 +51,8 @@ impl PrivateProgram for DataProgram {
 
     fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
-            let procedure =
-                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            let arguments =
-                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let arguments = Call::of_number(call.header.procedure, &mut call.arguments)?;
+            let procedure = arguments.procedure();
             let start = Instant::now();
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             let reply = self.answer(arguments).await;

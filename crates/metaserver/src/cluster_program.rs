@@ -6,10 +6,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
 use nfs::{Answer, OperationLabels, PeerAuth, PrivateProgram, encoded};
-use wire::cluster::{self, Call, Procedure, Reply, Status, cluster_status, register, size};
+use wire::cluster::{self, Call, Reply, Status, cluster_status, register, size};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::ObjectHandle;
-use wire::rpc::Rejection;
 
 use crate::Metaserver;
 use crate::cluster::data_servers::HEARTBEAT;
@@ -41,10 +40,8 @@ impl PrivateProgram for ClusterProgram {
 
     fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
-            let procedure =
-                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            let arguments =
-                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let arguments = Call::of_number(call.header.procedure, &mut call.arguments)?;
+            let procedure = arguments.procedure();
             let start = Instant::now();
             let reply = self.0.cluster_call(arguments).await;
             let failed =

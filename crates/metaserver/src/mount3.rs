@@ -8,9 +8,7 @@ use bytes::Bytes;
 use host::Network;
 use namespace::{Inode, InodeId, read};
 use nfs::{Answer, Connection, Program};
-use wire::mount3::{
-    Call, DirPath, Name, PROGRAM, Procedure, Reply, VERSION, dump, export, mnt, null, umnt, umntall,
-};
+use wire::mount3::{Call, DirPath, Name, PROGRAM, Reply, VERSION, dump, export, mnt, null, umnt, umntall};
 use wire::nfs4::Status;
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
@@ -44,10 +42,7 @@ impl Program for MountProgram {
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
-            let procedure =
-                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            let arguments =
-                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let arguments = Call::of_number(call.header.procedure, &mut call.arguments)?;
             let reply = match arguments {
                 Call::Null(_) => Reply::Null(null::Res {}),
                 Call::Mnt(args) => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nfs::{Answer, Call, PeerAuth, PrivateProgram, Program, encoded};
 use parking_lot::Mutex;
-use wire::data::{self, ObjectEntry, ObjectName, ObjectStat, Procedure, Reply, Status, TargetCondition};
+use wire::data::{self, ObjectEntry, ObjectName, ObjectStat, Reply, Status, TargetCondition};
 use wire::data::{TargetSpace, commit, list, read, stat, status, write};
 use wire::handle::{HandleKey, ObjectHandle};
 use wire::rpc::{CallHeader, Rejection};
@@ -189,11 +189,8 @@ impl Objects {
 }
 
 fn answered(objects: &Mutex<Objects>, key: &HandleKey, mut call: Call) -> Answer {
-    let answer = Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable);
-    let answer = answer.and_then(|procedure| {
-        data::Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)
-    });
-    let answer = answer.and_then(|call| objects.lock().answer(call, key));
+    let answer = data::Call::of_number(call.header.procedure, &mut call.arguments)
+        .and_then(|call| objects.lock().answer(call, key));
     Box::pin(std::future::ready(answer.map(|reply| encoded(&reply))))
 }
 

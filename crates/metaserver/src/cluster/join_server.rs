@@ -14,10 +14,10 @@ use nfs::{Answer, Connection, ConnectionId, Program};
 use parking_lot::Mutex;
 use replica::{Member, Replica};
 use wire::join::{
-    self, Call, Nonce, OWN_ID, PROTOCOL, Procedure, Refusal, Reply, Token, Word, client_proof, enter, hello,
-    null, proof_matches, seal, server_proof,
+    self, Call, Nonce, OWN_ID, PROTOCOL, Refusal, Reply, Token, Word, client_proof, enter, hello, null,
+    proof_matches, seal, server_proof,
 };
-use wire::rpc::{CallHeader, Rejection};
+use wire::rpc::CallHeader;
 use wire::xdr::{Decoder, Encode, Encoder};
 
 /// Clocks that are kept by NTP differ by milliseconds. Nothing that is promised hangs on them (leases run by
@@ -94,10 +94,7 @@ impl Program for JoinProgram {
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
-            let procedure =
-                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            let arguments =
-                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let arguments = Call::of_number(call.header.procedure, &mut call.arguments)?;
             let peer = call.connection.peer();
             let refused = |line: String| {
                 let mut last = self.refused.lock();

@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 use replica::{CallFuture, Channel, Member, ProbeFuture, Replica, Transport, Unreachable};
 use tokio::net::TcpStream;
 use wire::consensus::{self, Call, Procedure, Reply, Status, call};
-use wire::rpc::Rejection;
 
 use crate::cluster::join_server::{JoinProgram, JoinServer};
 
@@ -103,10 +102,7 @@ impl PrivateProgram for ConsensusProgram {
 
     fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
-            let procedure =
-                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            let arguments =
-                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let arguments = Call::of_number(call.header.procedure, &mut call.arguments)?;
             Ok(encoded(&self.carry_out(&call.connection, arguments).await))
         })
     }

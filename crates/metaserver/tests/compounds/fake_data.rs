@@ -9,7 +9,7 @@ use host::SeededEntropy;
 use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use wire::data::{self, ObjectStat, Procedure, Reply, stat};
+use wire::data::{self, ObjectStat, Reply, stat};
 use wire::handle::{HandleKey, ObjectHandle};
 use wire::rpc::Rejection;
 
@@ -95,10 +95,7 @@ impl PrivateProgram for Objects {
 
     fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
         Box::pin(async move {
-            let procedure =
-                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            let arguments = data::Call::decode(procedure, &mut call.arguments);
-            let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
+            let reply = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
                 data::Call::Stat(args) => Reply::Stat(Ok(self.stat(args).await)),
                 data::Call::Make(_) => Reply::Make(Ok(())),
                 _ => return Err(Rejection::ProcedureUnavailable),

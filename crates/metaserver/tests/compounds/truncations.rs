@@ -10,7 +10,7 @@ use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Program
 use replica::{Replica, ReplicaConfig};
 use store::{Durability, MemoryStore, Store};
 use tokio::sync::watch;
-use wire::data::{self, Procedure, Reply};
+use wire::data::{self, Reply};
 use wire::nfs4::{ArgOp, close, remove};
 use wire::rpc::Rejection;
 
@@ -45,10 +45,7 @@ impl PrivateProgram for Counting {
 
     fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
         Box::pin(async move {
-            let procedure =
-                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            let arguments = data::Call::decode(procedure, &mut call.arguments);
-            let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
+            let reply = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
                 data::Call::Truncate(_) => {
                     self.truncations.fetch_add(1, Ordering::Relaxed);
                     let _ = self.answers.subscribe().wait_for(|answers| *answers).await;

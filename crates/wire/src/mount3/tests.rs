@@ -7,6 +7,7 @@ use super::{Call, DirPath, Name, PATH_BYTES_MAX, Procedure, Reply, Status};
 use super::{dump, export, mnt, null, umnt, umntall};
 use crate::nfs3::FileHandle;
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
+use crate::rpc::Rejection;
 use crate::xdr::{DecodeError, Decoder};
 
 fn path() -> DirPath {
@@ -60,6 +61,17 @@ fn every_procedure_goes_there_and_back() {
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
     assert_eq!(Procedure::ALL.len(), 6);
+}
+
+#[test]
+fn a_call_is_decoded_from_its_number_or_rejected() {
+    for call in calls() {
+        let decoded = Call::of_number(call.procedure() as u32, &mut Decoder::new(bytes_of(&call)));
+        assert_eq!(decoded, Ok(call));
+    }
+    let rejected = |number| Call::of_number(number, &mut Decoder::new(Bytes::new()));
+    assert_eq!(rejected(6), Err(Rejection::ProcedureUnavailable));
+    assert_eq!(rejected(Procedure::Mnt as u32), Err(Rejection::GarbageArguments));
 }
 
 #[test]

@@ -38,6 +38,19 @@ macro_rules! program {
         pub enum Call { $($(#[$meta])* $variant($module::Args),)+ }
 
         impl Call {
+            /// Decodes a call from the procedure's number in the call's header, and the arguments after it.
+            ///
+            /// # Errors
+            /// `ProcedureUnavailable` for an unknown number, `GarbageArguments` for malformed arguments.
+            pub fn of_number(
+                number: u32,
+                arguments: &mut $crate::xdr::Decoder,
+            ) -> Result<Self, $crate::rpc::Rejection> {
+                let procedure =
+                    Procedure::from_u32(number).ok_or($crate::rpc::Rejection::ProcedureUnavailable)?;
+                Self::decode(procedure, arguments).map_err(|_| $crate::rpc::Rejection::GarbageArguments)
+            }
+
             /// Decodes the arguments of `procedure`, after the call's header.
             ///
             /// # Errors
