@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use ::cluster::HEARTBEAT;
 use bytes::Bytes;
 use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
 use nfs::{Answer, OperationLabels, PeerAuth, PrivateProgram, encoded};
@@ -11,7 +12,6 @@ use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::ObjectHandle;
 
 use crate::Metaserver;
-use crate::cluster::data_servers::HEARTBEAT;
 use crate::data::proxy::incarnation;
 use crate::errors::FileError;
 

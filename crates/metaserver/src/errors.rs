@@ -9,14 +9,12 @@
 //! What a file operation finds, below `ops` and `ops3`, is a [`FileError`]; the two protocols name it where
 //! they answer.
 
+use cluster::{ClusterError, NoServer};
 use namespace::Error;
 use replica::ReplicaError;
 use store::StoreError;
 use wire::nfs4::Status;
 use wire::{nfs3, nfs4};
-
-use crate::cluster::data_servers::NoServer;
-use crate::cluster::error::ClusterError;
 
 /// Reason that an operation on files failed, in the words of no protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

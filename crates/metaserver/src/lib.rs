@@ -9,7 +9,6 @@
 
 mod admin;
 mod attributes;
-mod cluster;
 mod cluster_program;
 mod compound;
 mod consistency;
@@ -33,18 +32,6 @@ mod user;
 pub use admin::status;
 pub use admin::{ExportChange, ExportReport, StripeReport};
 pub use attributes::idmap::Idmap;
-pub use cluster::Cluster;
-pub use cluster::begin::Begin;
-pub use cluster::change::SettingReport;
-pub use cluster::data_servers::TargetReport;
-pub use cluster::error::{AdminError, ClusterError};
-pub use cluster::exports::{Access, Consistency, Export, Exports, NOBODY, Rules, Squash};
-pub use cluster::join_server::{CLOCKS_DIFFER_MAX, JoinServer};
-pub use cluster::map::ThisServer;
-pub use cluster::members::{Members, serve_members};
-pub use cluster::nodes::{FilesPage, KnownTarget, Liveness, NodeChange, NodeReport, NodeRoles};
-pub use cluster::service_addresses::{OpenInterfaces, ServiceAddresses};
-pub use cluster::settings::{DefaultStripe, SETTINGS, Setting, Settings, setting};
 pub use data::Data;
 pub use data::orphans::CleanReport;
 pub use data::reports::Reports;

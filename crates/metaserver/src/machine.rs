@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use cluster::Group;
 use host::{Clock, Entropy};
 use namespace::{Command, Inode, InodeId, Reply, RequestId, Time, read};
 use replica::Replica;
 use store::View;
 use wire::handle::{ClientHandle, FileHandle, HandleKey};
 
-use crate::cluster::group::Group;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
 

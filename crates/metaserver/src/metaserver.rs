@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cluster::{Begin, Cluster, Group, ThisServer};
 use host::{Clock, Entropy};
 use namespace::read;
 use nfs::{
@@ -15,10 +16,6 @@ use wire::handle::HandleKey;
 
 use crate::attributes::Attributes;
 use crate::attributes::idmap::Idmap;
-use crate::cluster::Cluster;
-use crate::cluster::begin::Begin;
-use crate::cluster::group::Group;
-use crate::cluster::map::ThisServer;
 use crate::data::Data;
 use crate::data::reports::Reports;
 use crate::exports::Admission;

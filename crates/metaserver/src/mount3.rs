@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cluster::{Export, Exports};
 use host::Network;
 use namespace::{Inode, InodeId, read};
 use nfs::{Answer, Connection, Program};
@@ -13,11 +14,11 @@ use wire::nfs4::Status;
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
+use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::exports::pseudo::Way;
 use crate::exports::refusals::Reason;
-use crate::{Export, Exports, Metaserver};
 
 /// MOUNT over a metaserver. It remembers nobody: a list of mounts would be as good as the clients' UMNT.
 pub(crate) struct MountProgram(pub Arc<Metaserver>);

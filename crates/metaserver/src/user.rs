@@ -1,9 +1,9 @@
 //! Who calls, and what that user may do: POSIX permission checks on mode bits.
 
+use cluster::{Access, NOBODY, Rules, Squash};
 use namespace::{Inode, InodeId, Kind};
 use wire::rpc::Credential;
 
-use crate::cluster::exports::{Access, NOBODY, Rules, Squash};
 use crate::errors::FileError;
 
 /// A caller's identity after squashing.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use cluster::{Begin, Rules, ThisServer};
 use host::{Clock, Entropy, SeededEntropy, WallTime};
-use metaserver::{Begin, Follower, Metaserver, MetaserverConfig, Rules, ThisServer, Upcalls};
+use metaserver::{Follower, Metaserver, MetaserverConfig, Upcalls};
 use namespace::{Proposal, Reply};
 use nfs::{PeerKey, Server};
 use parking_lot::Mutex;

@@ -54,7 +54,7 @@ pub(crate) struct Node {
     pub state: String,
     pub version: String,
     /// "alive", "silent" or "unknown".
-    pub liveness: metaserver::Liveness,
+    pub liveness: cluster::Liveness,
     /// Time since the server was last heard; none: never.
     pub seen_ms: Option<u64>,
     /// Log entries that a metaserver has applied, and the number that it lacks.

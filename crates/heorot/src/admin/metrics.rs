@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use metaserver::Liveness;
+use cluster::Liveness;
 use metaserver::status::Status;
 use nfs::{Metrics, exposition};
 use prometheus_client::metrics::family::Family;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::{get, put};
 use axum::{Json, Router};
+use cluster::{NodeChange, NodeReport, NodeRoles};
 use metaserver::status::state_word;
-use metaserver::{NodeChange, NodeReport, NodeRoles};
 use namespace::{DataServerId, NodeKey};
 
 use crate::admin::api::{Node, NodeDone, NodeRequest};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
+use cluster::SettingReport;
 use host::Network;
-use metaserver::{ExportChange, SettingReport};
+use metaserver::ExportChange;
 
 use crate::admin::api::{
     Done, Export, ExportRequest, ServiceAddress, ServiceAddressRequest, Setting, SettingRequest,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::routing::{get, put};
 use axum::{Json, Router};
-use metaserver::{KnownTarget, TargetReport};
+use cluster::{KnownTarget, TargetReport};
 use namespace::TargetState;
 use serde::Deserialize;
 use wire::data::TargetCondition;

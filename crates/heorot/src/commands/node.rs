@@ -5,8 +5,8 @@ use crate::admin::client::AdminClient;
 use crate::cli::table::aligned;
 use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs, Role};
 use crate::commands::status::seen;
+use cluster::Liveness;
 use command_line::Failure;
-use metaserver::Liveness;
 
 /// Error of a server that knows no leader.
 pub(crate) const NO_LEADER: &str = "no leader: too few metaservers with a vote can be reached";

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cluster::Liveness;
 use host::{size, time};
-use metaserver::Liveness;
 use metaserver::status::{Finding, Health, Verdict};
 
 use crate::admin::api::{DataServerStatus, Status, Target};

@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use cluster::{Begin, Export, Exports, Rules, SETTINGS};
 use host::Network;
-use metaserver::{Begin, Export, Exports, Rules, SETTINGS};
 use toml::de::DeValue;
 
 use super::{ConfigError, Document, Parsed, string};

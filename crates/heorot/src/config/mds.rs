@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use metaserver::Rules;
+use cluster::Rules;
 
 use super::admin::{self, AdminConfig};
 use super::{ConfigError, Document, LOG, address, boolean, log, path, size, string};

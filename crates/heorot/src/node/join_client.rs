@@ -176,7 +176,7 @@ fn no_answer(address: SocketAddr, failure: &CallFailure) -> JoinError {
 
 #[cfg(test)]
 mod tests {
-    use metaserver::{Begin, Rules};
+    use cluster::{Begin, Rules};
 
     use super::*;
     use crate::config::mds::GroupConfig;

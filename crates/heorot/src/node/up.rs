@@ -12,8 +12,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use cluster::{Begin, Squash};
 use host::SystemEntropy;
-use metaserver::{Begin, ExportChange, Squash};
+use metaserver::ExportChange;
 
 use crate::admin::http::Admin;
 use crate::admin::server::{AdminPlace, AdminServer};

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use metaserver::{Idmap, Settings};
+use cluster::Settings;
+use metaserver::Idmap;
 
 /// Poll interval of the files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -5,11 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::{Begin, JoinServer, Members, ServiceAddresses, ThisServer};
 use host::interface::{Interfaces, SystemInterfaces};
 use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
-use metaserver::{
-    Begin, JoinServer, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer, Upcalls,
-};
+use metaserver::{Metaserver, MetaserverConfig, Upcalls};
 use namespace::{NodeKey, Stamp, Time};
 use nfs::Server;
 use prometheus_client::registry::Registry;
@@ -129,13 +128,8 @@ impl RunningMds {
             Some(group) => {
                 let (address, peer_key) = (group.consensus, secret.peer_key());
                 let join_server = join_server(secret);
-                let server = metaserver::serve_members(
-                    replica.clone(),
-                    address,
-                    peer_key,
-                    join_server,
-                    entropy.clone(),
-                );
+                let server =
+                    cluster::serve_members(replica.clone(), address, peer_key, join_server, entropy.clone());
                 Some(server.await.map_err(|e| listen::refused(address, "`consensus`", &e))?)
             }
             None => None,

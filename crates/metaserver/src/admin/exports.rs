@@ -1,11 +1,10 @@
 //! What an administrator changes of the exports, which are in the cluster map.
 
+use cluster::{AdminError, Export, Exports, Rules, changed_row};
 use host::Network;
 use namespace::InodeId;
 
 use crate::admin::stripe::{server_failed, walk, written_out};
-use crate::cluster::error::AdminError;
-use crate::cluster::exports::{Export, Exports, Rules, changed_row};
 use crate::exports::Admission;
 use crate::exports::pseudo::path_of;
 

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
+use cluster::{AGREE_TIME_MAX, AdminError, NodeChange, NodeReport, NodeRoles, id_text};
 use namespace::{NodeKey, NodeState};
 
 use crate::Metaserver;
-use crate::cluster::error::AdminError;
-use crate::cluster::nodes::change::{AGREE_TIME_MAX, id_text};
-use crate::cluster::nodes::{NodeChange, NodeReport, NodeRoles};
 
 impl Metaserver {
     /// Has the servers of that name, or the one with that id, do something; says what was done and what was

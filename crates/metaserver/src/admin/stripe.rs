@@ -2,11 +2,11 @@
 //!
 //! Plain values: how they look as text or JSON is for whoever shows them.
 
+use cluster::AdminError;
 use namespace::{Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
 use store::View;
 
 use crate::COLUMNS_MAX;
-use crate::cluster::error::AdminError;
 use crate::data::Data;
 use crate::errors::FileError;
 

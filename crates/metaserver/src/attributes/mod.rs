@@ -10,10 +10,10 @@ pub(crate) mod xattrs;
 
 use std::sync::Arc;
 
+use cluster::Cluster;
 use parking_lot::RwLock;
 
 use crate::attributes::idmap::Idmap;
-use crate::cluster::Cluster;
 use crate::data::Data;
 use crate::machine::StateMachine;
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::peers;
 use namespace::{Command, DeferredKind, DeferredOp, TargetId, read};
 use replica::Member;
 use tokio::task::JoinSet;
@@ -29,7 +30,6 @@ use wire::data::{self, Procedure};
 use wire::peer::files::truncate::{self, Outcome};
 use wire::peer::{Call, Reply};
 
-use crate::cluster::peers;
 use crate::data::Data;
 use crate::errors::FileError;
 

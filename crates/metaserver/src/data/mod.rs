@@ -21,10 +21,10 @@ pub(crate) mod unsettled;
 
 use std::sync::Arc;
 
+use cluster::Cluster;
 use namespace::TargetId;
 use nfs::Metrics;
 
-use crate::cluster::Cluster;
 use crate::data::deferred::backlog::Backlog;
 use crate::data::migration::Turns;
 use crate::data::placement::Placement;

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
+use cluster::{AGREE_TIME_MAX, AdminError, ClusterError, NodeChange, NodeReport, id_text};
 use namespace::{MapChange, NodeKey, NodeState, TargetState};
 
-use crate::cluster::error::{AdminError, ClusterError};
-use crate::cluster::nodes::change::{AGREE_TIME_MAX, id_text};
-use crate::cluster::nodes::{NodeChange, NodeReport};
 use crate::data::Data;
 
 impl Data {

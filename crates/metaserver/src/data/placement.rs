@@ -13,11 +13,10 @@
 
 use std::collections::BTreeMap;
 
+use cluster::Usable;
 use namespace::COLUMNS_MAX;
 use namespace::{DeviceId, FileLayout, TargetId};
 use parking_lot::{Mutex, MutexGuard};
-
-use crate::cluster::data_servers::Usable;
 
 /// Devices of a metadata group: a client that knows all of them has some hundred bytes for each.
 const DEVICES_MAX: usize = 4096;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::{Access, Consistency, Export, Exports, Rules, changes_pending};
 use namespace::{Inode, InodeId, MapChange};
 use nfs::Connection;
 use store::View;
@@ -14,7 +15,6 @@ use wire::handle;
 use wire::nfs4::{ArgOp, Status};
 use wire::rpc::Credential;
 
-use crate::cluster::exports::{Access, Consistency, Export, Exports, Rules, changes_pending};
 use crate::compound::Context;
 use crate::errors::FileError;
 use crate::exports::Admission;

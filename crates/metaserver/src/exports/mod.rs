@@ -8,7 +8,8 @@ pub use refusals::Refusals;
 
 use std::sync::Arc;
 
-use crate::cluster::Cluster;
+use cluster::Cluster;
+
 use crate::exports::pseudo::DirectoryNames;
 use crate::machine::StateMachine;
 use crate::state::ClientState;

@@ -19,13 +19,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
+use cluster::Export;
 use namespace::{Entry, Inode, InodeId, Kind, read};
 use nfs::Connection;
 use parking_lot::Mutex;
 use store::View;
 use wire::nfs4::{ArgOp, ResOp, Status};
 
-use crate::cluster::exports::Export;
 use crate::compound::Context;
 use crate::errors::{FileError, store_failed};
 use crate::exports::Admission;

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use cluster::{peers, peers::ANSWER_TIME_MAX};
 use namespace::ClientId;
 use nfs::{CallbackError, OperationLabels};
 use wire::nfs4::Status;
@@ -9,7 +10,6 @@ use wire::nfs4::callback::{CbArgOp, CbOpNum};
 use wire::peer::clients::call_back;
 use wire::peer::{Call, Reply};
 
-use crate::cluster::peers::{self, ANSWER_TIME_MAX};
 use crate::state::ClientState;
 
 impl ClientState {

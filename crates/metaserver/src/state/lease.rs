@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::peers::ANSWER_TIME_MAX;
 use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
 use parking_lot::Mutex;
 use store::View;
 use tokio::time::Instant;
 use wire::peer::{Call, clients::heard};
 
-use crate::cluster::peers::ANSWER_TIME_MAX;
 use crate::errors::FileError;
 use crate::state::ClientState;
 

@@ -16,10 +16,10 @@ pub(crate) mod sessions;
 
 use std::sync::Arc;
 
+use cluster::Cluster;
 use nfs::Metrics;
 use tokio::sync::Notify;
 
-use crate::cluster::Cluster;
 use crate::machine::StateMachine;
 use crate::state::delegations::Delegations;
 use crate::state::ends::Ends;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metaserver::{Consistency, Rules};
+use cluster::{Consistency, Rules};
 use wire::nfs3::{self, Procedure, Status as Status3};
 use wire::nfs4::{ArgOp, Status, lookup};
 use wire::xdr::{Decode, Encode};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use metaserver::Rules;
+use cluster::Rules;
 use wire::nfs3;
 use wire::nfs4::open::{CreateHow, Delegation, OpenHow};
 use wire::nfs4::sequence::RECALLABLE_STATE_REVOKED;

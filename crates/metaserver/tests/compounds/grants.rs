@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use cluster::Rules;
 use host::ManualClock;
-use metaserver::{Rules, upcalls};
+use metaserver::upcalls;
 use namespace::{Command, InodeId, IoMode, Proposal, Reply, Stamp, StateId, read};
 use replica::{Replica, ReplicaConfig};
 use store::MemoryStore;

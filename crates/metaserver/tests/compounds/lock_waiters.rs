@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use metaserver::Rules;
+use cluster::Rules;
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceOk};
 use wire::nfs4::open::RESULT_MAY_NOTIFY_LOCK;
 use wire::nfs4::{ArgOp, LockType, OwnerName, ResOp, Stateid, Status, locku};

@@ -7,8 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::Rules;
 use host::ManualClock;
-use metaserver::{Rules, upcalls};
+use metaserver::upcalls;
 use namespace::Stamp;
 use parking_lot::Mutex;
 use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};

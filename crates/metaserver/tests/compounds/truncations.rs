@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cluster::Rules;
 use host::{ManualClock, SeededEntropy};
-use metaserver::Rules;
 use namespace::Stamp;
 use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
 use replica::{Replica, ReplicaConfig};

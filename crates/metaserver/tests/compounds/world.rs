@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::{Begin, Rules};
 use host::{ManualClock, SeededEntropy};
-use metaserver::{Begin, Metaserver, MetaserverConfig, Rules};
+use metaserver::{Metaserver, MetaserverConfig};
 use namespace::{ClientRecord, Stamp, read};
 use nfs::{Peer, PeerKey};
 use replica::{Replica, ReplicaConfig};

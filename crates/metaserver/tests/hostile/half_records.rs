@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::{JoinServer, serve_members};
 use host::SeededEntropy;
-use metaserver::{JoinServer, serve_members};
 use nfs::Peer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};

@@ -14,9 +14,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::cluster::{Begin, Rules};
 use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths};
 use host::{SeededEntropy, SystemClock};
-use metaserver::{Begin, Metaserver, MetaserverConfig, Rules};
+use metaserver::{Metaserver, MetaserverConfig};
 use namespace::Stamp;
 use nfs::{Limits, Peer, PeerKey, Server};
 use replica::{Replica, ReplicaConfig};

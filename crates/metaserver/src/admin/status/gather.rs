@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use cluster::{AdminError, NodeReport, TargetReport};
 use namespace::{NodeKey, NodeState, read};
 use replica::NodeId;
 use wire::data::TargetCondition;
 
 use super::{DataServer, Metaserver as Member, Refused, ServiceAddress, States, Status, Target, health};
+use crate::Metaserver;
 use crate::admin::stripe::server_failed;
-use crate::cluster::error::AdminError;
-use crate::{Metaserver, NodeReport, TargetReport};
 
 /// Deferred object operations counted at most: a longer queue is shown as this long.
 const DEFERRED_COUNTED_MAX: usize = 10_000;

@@ -3,10 +3,8 @@
 //! A finding is *failed* when clients wait or get errors because of it now, or when nothing is known of the
 //! group; it is *degraded* when everything works, but with less redundancy, room or certainty than it should.
 
+use cluster::{Liveness, clocks::differs};
 use serde::{Deserialize, Serialize};
-
-use crate::cluster::clocks::differs;
-use crate::cluster::nodes::Liveness;
 
 use super::{DataServer, Metaserver, Status, Target};
 

@@ -11,9 +11,8 @@
 mod gather;
 mod health;
 
+use cluster::Liveness;
 use serde::{Deserialize, Serialize};
-
-use crate::cluster::nodes::Liveness;
 
 pub use gather::{condition_word, state_word};
 pub use health::{Finding, Health, Verdict};

@@ -23,7 +23,7 @@ use wire::xdr::{Decoder, Encode, Encoder};
 /// Clocks that are kept by NTP differ by milliseconds. Nothing that is promised hangs on them (leases run by
 /// each machine's own monotonic clock), but a change has its time from the metaserver that was asked for it,
 /// and make(1) must not see which that was. Seconds apart, a clock is not kept at all.
-pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5);
+pub(crate) const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5);
 /// Who may not come in can ask as often as it likes: no more of that goes into the log.
 const SAID_EVERY: Duration = Duration::from_secs(1);
 /// For the group to agree on the use of a token; the machine that joins waits for longer.

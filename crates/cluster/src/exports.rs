@@ -162,12 +162,14 @@ impl Export {
     }
 
     /// The key of the row.
-    pub(crate) fn key(&self) -> String {
+    #[must_use]
+    pub fn key(&self) -> String {
         format!("{KEY} {} {}", self.root.0, self.network)
     }
 
     /// The row.
-    pub(crate) fn row(&self) -> (String, String) {
+    #[must_use]
+    pub fn row(&self) -> (String, String) {
         (self.key(), format!("{} {}", self.rules, self.path))
     }
 
@@ -189,12 +191,14 @@ impl Export {
 
 /// A row that is put into the settings together with a change of exports. It stays until the leader, or the
 /// next one, has called back the layouts to write.
-pub(crate) fn changed_row(random: u64) -> (String, String) {
+#[must_use]
+pub fn changed_row(random: u64) -> (String, String) {
     (format!("{CHANGED_KEY} {random:016x}"), "recall".into())
 }
 
 /// The changes of exports after which layouts to write are yet to be called back.
-pub(crate) fn changes_pending(settings: &BTreeMap<String, String>) -> Vec<String> {
+#[must_use]
+pub fn changes_pending(settings: &BTreeMap<String, String>) -> Vec<String> {
     let is_change = |key: &&String| key.split(' ').next() == Some(CHANGED_KEY);
     settings.keys().filter(is_change).cloned().collect()
 }
@@ -266,7 +270,8 @@ impl Exports {
     }
 
     /// Whether any export is lazy.
-    pub(crate) fn any_lazy(&self) -> bool {
+    #[must_use]
+    pub fn any_lazy(&self) -> bool {
         self.any_lazy
     }
 
@@ -279,10 +284,12 @@ impl Exports {
 
 /// The exports in force, which can be replaced while clients are served.
 #[derive(Default)]
-pub(crate) struct CurrentExports(RwLock<Arc<Exports>>);
+pub struct CurrentExports(RwLock<Arc<Exports>>);
 
 impl CurrentExports {
-    pub(crate) fn get(&self) -> Arc<Exports> {
+    /// All exports in force.
+    #[must_use]
+    pub fn get(&self) -> Arc<Exports> {
         Arc::clone(&self.0.read())
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use namespace::{Command, Error, JoinToken, TokenChange, read};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::{AdminError, ClusterError, store_failed};
+use crate::error::{AdminError, ClusterError, store_failed};
 
 /// For the group to agree.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);

@@ -95,8 +95,8 @@ struct Holder {
 }
 
 impl Cluster {
-    /// Holds what the leader grants, until [`Cluster::release_addresses`]; `server` is what
-    /// [`Metaserver::serve`] returned.
+    /// Holds what the leader grants, until [`Cluster::release_addresses`]; `server` is
+    /// where clients are served.
     pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
         self.addressing.clients.read(&service.clients_file);
         let (interfaces, known) = (OnceLock::new(), Mutex::default());
@@ -134,7 +134,7 @@ impl Cluster {
     }
 
     /// Ends what asks for addresses; those that are held go when their time is over.
-    pub(crate) fn holds_no_more(&self) -> Option<JoinHandle<()>> {
+    pub fn holds_no_more(&self) -> Option<JoinHandle<()>> {
         let holder = self.addressing.holder.lock().take()?;
         holder.abort();
         Some(holder)
@@ -229,7 +229,8 @@ impl Cluster {
     /// Whether a call that came at `arrived` and had to wait may be carried out: its client has not gone to
     /// another metaserver meanwhile, where it has asked again. What it asked here would come after what it
     /// has done there.
-    pub(crate) fn may_answer(&self, connection: &Connection, arrived: Duration) -> bool {
+    #[must_use]
+    pub fn may_answer(&self, connection: &Connection, arrived: Duration) -> bool {
         if self.group.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
             return true;
         }

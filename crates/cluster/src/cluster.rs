@@ -1,23 +1,4 @@
-//! The cluster: its members, nodes, map and service addresses, and what metaservers ask one another.
-
-mod answers;
-mod backup;
-pub(crate) mod begin;
-pub(crate) mod change;
-pub(crate) mod clocks;
-pub(crate) mod data_servers;
-pub(crate) mod error;
-pub(crate) mod exports;
-pub(crate) mod group;
-pub(crate) mod join_server;
-pub(crate) mod map;
-pub(crate) mod members;
-pub(crate) mod nodes;
-pub(crate) mod peers;
-pub(crate) mod registration;
-pub(crate) mod service_addresses;
-pub(crate) mod settings;
-pub(crate) mod tokens;
+//! The cluster as one of its metaservers sees it: its parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,39 +7,44 @@ use nfs::{PeerAuth, PeerKey, StreamNetwork};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use crate::cluster::begin::Begin;
-use crate::cluster::clocks::Clocks;
-use crate::cluster::data_servers::DataServers;
-use crate::cluster::exports::CurrentExports;
-use crate::cluster::group::Group;
-use crate::cluster::map::CurrentMap;
-use crate::cluster::service_addresses::Addressing;
-use crate::cluster::settings::{DefaultStripe, Settings};
+use crate::begin::Begin;
+use crate::clocks::Clocks;
+use crate::data_servers::DataServers;
+use crate::exports::CurrentExports;
+use crate::group::Group;
+use crate::map::CurrentMap;
+use crate::service_addresses::Addressing;
+use crate::settings::{DefaultStripe, Settings};
 
 /// The cluster as this metaserver sees it: the map, what follows from it, and the other servers.
 pub struct Cluster {
     /// Where the metaserver listens and reaches data servers.
-    pub(crate) network: Arc<dyn StreamNetwork>,
+    pub network: Arc<dyn StreamNetwork>,
     pub(crate) group: Arc<Group>,
     /// Shown to clients as the server's owner and scope: the same on all metaservers of a cluster.
-    pub(crate) id: [u8; 16],
+    pub id: [u8; 16],
     /// What the cluster begins with, of a metaserver that begins one: in force until the cluster map has it.
     pub(crate) begin: Option<Begin>,
     pub(crate) current_map: CurrentMap,
     /// The cluster's settings, as the map has them.
     settings: RwLock<Arc<Settings>>,
     /// Exports, as the map has them.
-    pub(crate) exports: CurrentExports,
+    pub exports: CurrentExports,
     /// Exports have changed: layouts to write are to be recalled.
-    pub(crate) exports_changed: Notify,
-    pub(crate) data_servers: Arc<DataServers>,
-    pub(crate) clocks: Clocks,
+    pub exports_changed: Notify,
+    /// The data servers that this metaserver knows.
+    pub data_servers: Arc<DataServers>,
+    /// Clocks of the cluster's machines.
+    pub clocks: Clocks,
     pub(crate) addressing: Addressing,
-    pub(crate) peer_auth: Arc<PeerAuth>,
+    /// Proof of the other servers that call this one.
+    pub peer_auth: Arc<PeerAuth>,
 }
 
 impl Cluster {
-    pub(crate) fn new(
+    /// The cluster `id`, whose state machine `group` has; the map is read with [`Cluster::follow_map`].
+    #[must_use]
+    pub fn new(
         network: Arc<dyn StreamNetwork>,
         group: Arc<Group>,
         id: [u8; 16],
@@ -88,7 +74,8 @@ impl Cluster {
     }
 
     /// The layout of new files where no directory says otherwise.
-    pub(crate) fn default_stripe(&self) -> DefaultStripe {
+    #[must_use]
+    pub fn default_stripe(&self) -> DefaultStripe {
         self.settings().stripe()
     }
 
@@ -104,7 +91,8 @@ impl Cluster {
     }
 
     /// How long a client may be silent before its state is taken away.
-    pub(crate) fn lease(&self) -> Duration {
+    #[must_use]
+    pub fn lease(&self) -> Duration {
         self.settings().lease
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use namespace::{NodeKey, NodeState};
 
 use super::{Liveness, NodeReport};
+use crate::clocks::differs;
 use crate::cluster::Cluster;
-use crate::cluster::clocks::differs;
 
 /// Interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ enum Change<'a> {
 
 impl Cluster {
     /// Logs, while this metaserver leads, which servers go silent and which come back.
-    pub(crate) async fn watch_servers(self: Arc<Self>) {
+    pub async fn watch_servers(self: Arc<Self>) {
         let mut often = tokio::time::interval(LOOK_EVERY);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut watch = Watch::default();

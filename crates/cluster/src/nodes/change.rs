@@ -7,10 +7,10 @@ use replica::{MemberChange, NodeId};
 
 use super::report::{NodeReport, held_by};
 use crate::cluster::Cluster;
-use crate::cluster::error::AdminError;
+use crate::error::AdminError;
 
 /// For a majority to agree: an election takes a second, or a few.
-pub(crate) const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
+pub const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 /// For service addresses to move away.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether they have.
@@ -45,7 +45,11 @@ pub enum NodeChange {
 }
 
 impl Cluster {
-    pub(crate) async fn change_metaserver(
+    /// Has a metaserver do something; says what was done.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] when it cannot be, with the reason.
+    pub async fn change_metaserver(
         &self,
         node: &NodeReport,
         id: NodeId,
@@ -129,7 +133,7 @@ impl Cluster {
 
     /// A server that is not removed is to do what it did before. Returns why it is not, and if it is left
     /// draining, too.
-    pub(crate) async fn set_back(&self, node: &NodeReport, why: AdminError) -> AdminError {
+    pub async fn set_back(&self, node: &NodeReport, why: AdminError) -> AdminError {
         if node.state == NodeState::Draining || self.set_state(node.key, node.state).await.is_ok() {
             return why;
         }
@@ -139,7 +143,11 @@ impl Cluster {
         ))
     }
 
-    pub(crate) async fn set_state(&self, key: NodeKey, state: NodeState) -> Result<(), AdminError> {
+    /// Changes the administrative state of a server.
+    ///
+    /// # Errors
+    /// [`AdminError`] when the group does not agree in time.
+    pub async fn set_state(&self, key: NodeKey, state: NodeState) -> Result<(), AdminError> {
         let changed = tokio::time::timeout(AGREE_TIME_MAX, self.change_map(MapChange::State(key, state)));
         match changed.await {
             Ok(changed) => changed
@@ -154,7 +162,7 @@ impl Cluster {
 
 /// As `heorot node list --json` shows it.
 #[must_use]
-pub(crate) fn id_text(key: NodeKey) -> String {
+pub fn id_text(key: NodeKey) -> String {
     let (NodeKey::Metaserver(id) | NodeKey::DataServer(namespace::DataServerId(id))) = key;
     format!("{id:016x}")
 }

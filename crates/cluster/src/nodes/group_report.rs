@@ -7,11 +7,11 @@ use namespace::{DataServerId, NodeKey};
 use replica::NodeId;
 use wire::peer::group::report::{AddressReport, ClockReport, MemberReport, Report};
 
-use crate::cluster::peers::{addresses, text};
+use crate::peers::{addresses, text};
 
 /// What only the leader knows of the group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct GroupReport {
+pub struct GroupReport {
     /// Milliseconds since the leader heard of each member.
     pub heard_ms: BTreeMap<NodeId, u64>,
     /// Last index of the log that each member has.

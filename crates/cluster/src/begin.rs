@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use namespace::{ClusterMap, MapChange};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::ClusterError;
-use crate::cluster::exports::{Export, Exports, Rules};
-use crate::cluster::settings::setting;
+use crate::error::ClusterError;
+use crate::exports::{Export, Exports, Rules};
+use crate::settings::setting;
 
 /// What a cluster begins with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,7 +51,8 @@ impl Begin {
 
 impl Cluster {
     /// The settings of a map, or those that the cluster begins with where they are not there yet.
-    pub(crate) fn settings_of<'a>(&'a self, map: &'a ClusterMap) -> &'a BTreeMap<String, String> {
+    #[must_use]
+    pub fn settings_of<'a>(&'a self, map: &'a ClusterMap) -> &'a BTreeMap<String, String> {
         match &self.begin {
             Some(begin) if !map.head.begun => &begin.settings,
             _ => &map.settings,

@@ -9,53 +9,57 @@ use wire::peer::files::spaces;
 use wire::peer::group::{clock, report};
 
 use crate::cluster::Cluster;
-use crate::cluster::peers::{addresses, text};
-use crate::cluster::service_addresses::clients;
+use crate::peers::{addresses, text};
+use crate::service_addresses::clients;
 
 impl Cluster {
     /// Grants service addresses to a member, if this metaserver leads.
-    pub(crate) async fn answer_grant(self: &Arc<Self>, args: grant::Args) -> grant::Res {
+    pub async fn answer_grant(self: &Arc<Self>, args: grant::Args) -> grant::Res {
         let granted = self.grant_addresses(args.member, &addresses(&args.held)).await;
         grant::Res { granted: granted.map(|granted| granted.iter().map(text).collect()) }
     }
 
     /// Notes that a member holds no service addresses any more.
-    pub(crate) fn answer_release(self: &Arc<Self>, args: release::Args) -> release::Res {
+    pub fn answer_release(self: &Arc<Self>, args: release::Args) -> release::Res {
         self.addresses_free(args.member);
         release::Res {}
     }
 
     /// Asks the leader for service addresses now.
-    pub(crate) fn answer_addresses_free(&self) -> addresses_free::Res {
+    pub fn answer_addresses_free(&self) -> addresses_free::Res {
         self.ask_for_addresses_now();
         addresses_free::Res {}
     }
 
     /// Notes which clients are connected to the service addresses of another member.
-    pub(crate) fn answer_connected(&self, args: connected::Args) -> connected::Res {
+    pub fn answer_connected(&self, args: connected::Args) -> connected::Res {
         self.addressing.clients.learn(clients::of_wire(&args.held));
         connected::Res {}
     }
 
     /// The clients that were connected to a service address when this metaserver heard of it last.
-    pub(crate) fn answer_connected_to(&self, args: connected_to::Args) -> connected_to::Res {
+    #[must_use]
+    pub fn answer_connected_to(&self, args: connected_to::Args) -> connected_to::Res {
         let address: Option<IpAddr> = addresses(std::slice::from_ref(&args.address)).pop();
         let known = address.map(|address| self.addressing.clients.of(address)).unwrap_or_default();
         connected_to::Res { clients: known.iter().map(text).collect() }
     }
 
     /// The targets that live, as this metaserver knows them.
-    pub(crate) fn answer_spaces(&self) -> spaces::Res {
+    #[must_use]
+    pub fn answer_spaces(&self) -> spaces::Res {
         spaces::Res { targets: self.data_servers.living() }
     }
 
     /// What this metaserver knows of the group, if it leads.
-    pub(crate) fn answer_report(&self) -> report::Res {
+    #[must_use]
+    pub fn answer_report(&self) -> report::Res {
         report::Res { report: self.group_report().map(|report| report.to_wire()) }
     }
 
     /// This machine's clock.
-    pub(crate) fn answer_clock(&self) -> clock::Res {
+    #[must_use]
+    pub fn answer_clock(&self) -> clock::Res {
         clock::Res { clock_ms: self.clock_ms() }
     }
 }

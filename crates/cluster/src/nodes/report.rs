@@ -9,9 +9,9 @@ use replica::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Cluster;
-use crate::cluster::data_servers::SILENT_AFTER;
-use crate::cluster::error::AdminError;
-use crate::cluster::nodes::GroupReport;
+use crate::data_servers::SILENT_AFTER;
+use crate::error::AdminError;
+use crate::nodes::GroupReport;
 
 /// A member of the group that the leader has not heard of for this long is silent: some elections' time.
 const MEMBER_SILENT_AFTER: Duration = Duration::from_secs(3);
@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     /// What the leader knows of the group; none: it cannot be asked.
-    pub(crate) async fn ask_group_report(&self) -> Option<GroupReport> {
+    pub async fn ask_group_report(&self) -> Option<GroupReport> {
         match self.group_report() {
             Some(report) => Some(report),
             None => self.ask_leader_for_group().await,
@@ -94,7 +94,10 @@ impl Cluster {
     }
 
     /// The same, with what the leader knows of the group; none: it could not be asked.
-    pub(crate) fn nodes_with(&self, group: Option<&GroupReport>) -> Result<Vec<NodeReport>, AdminError> {
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`].
+    pub fn nodes_with(&self, group: Option<&GroupReport>) -> Result<Vec<NodeReport>, AdminError> {
         self.follow_map()?;
         let (map, status) = (self.map(), self.group.replica.status());
         let matched = group.map(|group| &group.matched);

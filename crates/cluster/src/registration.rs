@@ -3,14 +3,14 @@
 use namespace::{Command, DataServer, MapChange, Node, NodeKey, NodeState};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::ClusterError;
+use crate::error::ClusterError;
 
 impl Cluster {
     /// Takes a data server of that version, and its free space, into the map. `true`: it was silent before.
     ///
     /// # Errors
     /// As any change of the map.
-    pub(crate) async fn register(
+    pub async fn register(
         &self,
         server: &DataServer,
         version: String,

@@ -7,8 +7,8 @@ use namespace::{DeviceId, InodeId, NodeKey, TargetId, TargetState, read};
 
 use super::change::id_text;
 use crate::cluster::Cluster;
-use crate::cluster::data_servers::TargetReport;
-use crate::cluster::error::AdminError;
+use crate::data_servers::TargetReport;
+use crate::error::AdminError;
 
 /// Names looked at for one page: some tens of milliseconds, in which no other reader waits.
 const NAMES_MAX: usize = 50_000;
@@ -76,7 +76,10 @@ impl Cluster {
     }
 
     /// The target with this id, or of this data server and directory: `ds1:/data/sdb`.
-    pub(crate) fn named_target(&self, name: &str) -> Result<KnownTarget, AdminError> {
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] when there is none.
+    pub fn named_target(&self, name: &str) -> Result<KnownTarget, AdminError> {
         let is_named = |known: &KnownTarget| {
             let place = known.server.as_ref().map(|server| format!("{server}:{}", known.path));
             format!("{:016x}", known.target.0) == name || place.as_deref() == Some(name)

@@ -8,9 +8,9 @@ use parking_lot::RwLock;
 use replica::{MemberChange, NodeId};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::{ClusterError, store_failed};
-use crate::cluster::exports::Exports;
-use crate::cluster::settings::Settings;
+use crate::error::{ClusterError, store_failed};
+use crate::exports::Exports;
+use crate::settings::Settings;
 
 /// How often the map is compared with what is.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -32,7 +32,8 @@ pub struct ThisServer {
 
 impl Cluster {
     /// The map.
-    pub(crate) fn map(&self) -> Arc<ClusterMap> {
+    #[must_use]
+    pub fn map(&self) -> Arc<ClusterMap> {
         Arc::clone(&self.current_map.0.read())
     }
 
@@ -42,7 +43,10 @@ impl Cluster {
     }
 
     /// Takes the map over as it is in the store now.
-    pub(crate) fn follow_map(&self) -> Result<(), ClusterError> {
+    ///
+    /// # Errors
+    /// [`ClusterError::Store`].
+    pub fn follow_map(&self) -> Result<(), ClusterError> {
         let map = read::cluster_map(&*self.group.view()?).map_err(store_failed)?;
         let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
         let closed = closed.filter_map(|node| match node.key {
@@ -61,7 +65,7 @@ impl Cluster {
     }
 
     /// Puts this server into the map, and keeps what it answers for there as it is, for ever.
-    pub(crate) async fn keep_map(self: Arc<Self>, this: ThisServer) {
+    pub async fn keep_map(self: Arc<Self>, this: ThisServer) {
         let mut often = tokio::time::interval(LOOK_EVERY);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -117,7 +121,10 @@ impl Cluster {
     }
 
     /// Has the map changed, and follows it.
-    pub(crate) async fn change_map(&self, change: MapChange) -> Result<(), ClusterError> {
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn change_map(&self, change: MapChange) -> Result<(), ClusterError> {
         self.group.propose(None, Command::Map(change)).await?;
         self.follow_map()
     }

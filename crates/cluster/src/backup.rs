@@ -1,7 +1,7 @@
 //! A backup of the metadata.
 
 use crate::cluster::Cluster;
-use crate::cluster::error::AdminError;
+use crate::error::AdminError;
 
 impl Cluster {
     /// A backup of all metadata, as they are now.

@@ -15,7 +15,7 @@ use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
 
 /// How often a data server registers again, with its free space.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+pub const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A target not heard of for this long gets no new files.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
@@ -31,7 +31,8 @@ const REFUSED_MAX: usize = 1024;
 
 /// A target that takes new files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Usable {
+pub struct Usable {
+    /// The target.
     pub target: TargetId,
     /// Bytes that can be written.
     pub free: u64,
@@ -56,7 +57,7 @@ pub(crate) struct Target {
 
 /// Why a target cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoServer {
+pub enum NoServer {
     /// It is lost: nothing waits for it.
     Lost,
     /// No data server has told of it yet.
@@ -64,14 +65,15 @@ pub(crate) enum NoServer {
 }
 
 /// How a target is reached.
-pub(crate) struct Reach {
+pub struct Reach {
+    /// The connection to its server.
     pub peer: Arc<Peer>,
     unanswered: Arc<AtomicU64>,
 }
 
 impl Reach {
     /// Notes a call without an answer: logged for the first, and counted from then on.
-    pub(crate) fn failed(&self, procedure: &str, error: &CallFailure) {
+    pub fn failed(&self, procedure: &str, error: &CallFailure) {
         let address = self.peer.address();
         if self.unanswered.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!(
@@ -84,7 +86,7 @@ impl Reach {
     }
 
     /// Notes an answer.
-    pub(crate) fn answered(&self) {
+    pub fn answered(&self) {
         // Nearly always: no write to what all threads share.
         if self.unanswered.load(Ordering::Relaxed) != 0 {
             let calls = self.unanswered.swap(0, Ordering::Relaxed);
@@ -119,7 +121,7 @@ pub struct TargetReport {
 }
 
 /// All targets, by id.
-pub(crate) struct DataServers {
+pub struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
     /// Data servers that take no new files.
     closed: RwLock<BTreeSet<DataServerId>>,
@@ -187,7 +189,8 @@ impl DataServers {
     }
 
     /// Whether nothing waits for the target any more: what was on it is lost.
-    pub(crate) fn is_lost(&self, target: TargetId) -> bool {
+    #[must_use]
+    pub fn is_lost(&self, target: TargetId) -> bool {
         self.lost_targets().contains(&target)
     }
 
@@ -198,12 +201,13 @@ impl DataServers {
     }
 
     /// The targets that nothing waits for.
-    pub(crate) fn lost_targets(&self) -> Arc<BTreeSet<TargetId>> {
+    #[must_use]
+    pub fn lost_targets(&self) -> Arc<BTreeSet<TargetId>> {
         Arc::clone(&self.lost.borrow())
     }
 
     /// Returns when nothing waits for the target any more.
-    pub(crate) fn until_lost(&self, target: TargetId) -> impl Future<Output = ()> + Send + 'static {
+    pub fn until_lost(&self, target: TargetId) -> impl Future<Output = ()> + Send + 'static {
         let mut lost = self.lost.subscribe();
         async move {
             if lost.wait_for(|lost| lost.contains(&target)).await.is_err() {
@@ -214,7 +218,7 @@ impl DataServers {
 
     /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a
     /// second.
-    pub(crate) fn refuse(&self, server: DataServerId, why: Option<cluster::Status>) -> bool {
+    pub fn refuse(&self, server: DataServerId, why: Option<cluster::Status>) -> bool {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {
             refused.clear();
@@ -235,7 +239,7 @@ impl DataServers {
 
     /// Takes in a data server from the state machine, or as it registered with `spaces`. Returns whether one
     /// of its targets had not been heard of for a while.
-    pub(crate) fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) -> bool {
+    pub fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) -> bool {
         let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else {
             return false;
         };
@@ -273,7 +277,7 @@ impl DataServers {
 
     /// Another metaserver took in a data server. What is known of its targets stays, where they are reached
     /// as before.
-    pub(crate) fn learn(&self, server: &DataServer) {
+    pub fn learn(&self, server: &DataServer) {
         let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
         let lost = self.lost_targets();
         let is_known = {
@@ -287,14 +291,15 @@ impl DataServers {
     }
 
     /// Whether its server registered here, and said that the target obeys this incarnation.
-    pub(crate) fn obeys(&self, target: TargetId, incarnation: u64) -> bool {
+    #[must_use]
+    pub fn obeys(&self, target: TargetId, incarnation: u64) -> bool {
         let targets = self.targets.read();
         let space = targets.get(&target).and_then(|target| target.space.as_ref());
         space.is_some_and(|space| space.incarnation == incarnation)
     }
 
     /// Notes what a target answered instead of what was asked for.
-    pub(crate) fn refused(&self, target: TargetId, status: data::Status) {
+    pub fn refused(&self, target: TargetId, status: data::Status) {
         let now = self.clock.monotonic();
         let mut targets = self.targets.write();
         let Some(known) = targets.get_mut(&target) else { return };
@@ -315,7 +320,7 @@ impl DataServers {
     }
 
     /// What its server answered about it just now.
-    pub(crate) fn update(&self, target: TargetId, space: TargetSpace) {
+    pub fn update(&self, target: TargetId, space: TargetSpace) {
         if let Some(target) = self.targets.write().get_mut(&target) {
             target.space = Some(space);
         }
@@ -341,14 +346,15 @@ impl DataServers {
     }
 
     /// Its server does not answer: until it reports again, it gets no new files.
-    pub(crate) fn silence(&self, target: TargetId) {
+    pub fn silence(&self, target: TargetId) {
         if let Some(target) = self.targets.write().get_mut(&target) {
             target.heard = None;
         }
     }
 
     /// The connection to the server that has `target`.
-    pub(crate) fn peer(&self, target: TargetId) -> Option<Arc<Peer>> {
+    #[must_use]
+    pub fn peer(&self, target: TargetId) -> Option<Arc<Peer>> {
         Some(Arc::clone(&self.targets.read().get(&target)?.peer))
     }
 
@@ -356,7 +362,7 @@ impl DataServers {
     ///
     /// # Errors
     /// [`NoServer`].
-    pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, NoServer> {
+    pub fn reach(&self, target: TargetId) -> Result<Reach, NoServer> {
         let targets = self.targets.read();
         match targets.get(&target) {
             Some(known) => {
@@ -369,7 +375,8 @@ impl DataServers {
 
     /// Whether an object of one of these targets can share its data with an object of the other: both on one
     /// file system that can, and of one server, which has to do it. None: a server has not said anything yet.
-    pub(crate) fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
+    #[must_use]
+    pub fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
         let targets = self.targets.read();
         let (one, other) = (targets.get(&one)?, targets.get(&other)?);
         let (a, b) = (one.space.as_ref()?, other.space.as_ref()?);
@@ -381,7 +388,8 @@ impl DataServers {
     }
 
     /// Targets that take new files, in the order of their ids.
-    pub(crate) fn usable(&self) -> Vec<Usable> {
+    #[must_use]
+    pub fn usable(&self) -> Vec<Usable> {
         let targets = self.targets.read();
         let closed = self.closed.read();
         let usable = |(id, target): (&TargetId, &Target)| {
@@ -394,7 +402,8 @@ impl DataServers {
 
     /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that
     /// is only away is waited for.
-    pub(crate) fn is_unfit(&self, target: TargetId) -> bool {
+    #[must_use]
+    pub fn is_unfit(&self, target: TargetId) -> bool {
         let targets = self.targets.read();
         match targets.get(&target) {
             Some(known) => !self.is_well(known) || !self.has_room(known),
@@ -417,7 +426,8 @@ impl DataServers {
     }
 
     /// All targets, for people.
-    pub(crate) fn report(&self) -> Vec<TargetReport> {
+    #[must_use]
+    pub fn report(&self) -> Vec<TargetReport> {
         let targets = self.targets.read();
         let row = |(id, target): (&TargetId, &Target)| {
             let space = target.space.as_ref();
@@ -438,7 +448,8 @@ impl DataServers {
     }
 
     /// Total and free bytes of all targets. Targets on one file system share its room, which counts once.
-    pub(crate) fn space(&self) -> (u64, u64) {
+    #[must_use]
+    pub fn space(&self) -> (u64, u64) {
         let targets = self.targets.read();
         let spaces: BTreeMap<u64, &TargetSpace> =
             targets.values().filter_map(|t| t.space.as_ref()).map(|s| (s.file_system, s)).collect();

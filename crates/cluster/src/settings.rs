@@ -121,7 +121,7 @@ impl Settings {
 ///
 /// # Errors
 /// A line that names the keys that there are.
-pub fn setting(key: &str) -> Result<&'static Setting, String> {
+pub(crate) fn setting(key: &str) -> Result<&'static Setting, String> {
     let found = SETTINGS.iter().find(|setting| setting.key == key);
     found.ok_or_else(|| {
         let keys: Vec<_> = SETTINGS.iter().map(|setting| setting.key).collect();

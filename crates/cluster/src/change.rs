@@ -6,8 +6,8 @@ use std::time::Duration;
 use namespace::{Error, MapChange, SERVICE_ADDRESSES_MAX};
 
 use crate::cluster::Cluster;
-use crate::cluster::error::{AdminError, ClusterError};
-use crate::cluster::settings::{SETTINGS, Setting, Settings, setting};
+use crate::error::{AdminError, ClusterError};
+use crate::settings::{SETTINGS, Setting, Settings, setting};
 
 /// For a majority to agree: an election takes a second, or a few.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -120,7 +120,7 @@ impl Cluster {
     ///
     /// # Errors
     /// [`AdminError`].
-    pub(crate) async fn agree(&self) -> Result<(), AdminError> {
+    pub async fn agree(&self) -> Result<(), AdminError> {
         let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.group.read_barrier()).await;
         let refused = "nothing can be asked or changed now: too few metaservers with a vote can be reached";
         agreed.map_err(|_| AdminError::Invalid(refused.into()))??;
@@ -131,10 +131,7 @@ impl Cluster {
     ///
     /// # Errors
     /// [`AdminError::Invalid`] when they are too many.
-    pub(crate) async fn change_settings(
-        &self,
-        changes: Vec<(String, Option<String>)>,
-    ) -> Result<(), AdminError> {
+    pub async fn change_settings(&self, changes: Vec<(String, Option<String>)>) -> Result<(), AdminError> {
         self.begin().await?;
         self.change_map(MapChange::Set(changes)).await.map_err(|error| match error {
             ClusterError::Refused(Error::Invalid) => AdminError::Invalid(format!(

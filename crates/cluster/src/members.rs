@@ -19,7 +19,7 @@ use replica::{CallFuture, Channel, Member, ProbeFuture, Replica, Transport, Unre
 use tokio::net::TcpStream;
 use wire::consensus::{self, Call, Procedure, Reply, Status, call};
 
-use crate::cluster::join_server::{JoinProgram, JoinServer};
+use crate::join_server::{JoinProgram, JoinServer};
 
 /// A kernel refuses at once or not at all.
 const REFUSAL_TIME_MAX: Duration = Duration::from_millis(200);

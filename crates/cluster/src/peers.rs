@@ -17,11 +17,11 @@ use wire::peer::{Call, Reply};
 use wire::xdr::Decoder;
 
 use crate::cluster::Cluster;
-use crate::cluster::nodes::GroupReport;
-use crate::cluster::service_addresses::clients::{self, Clients};
+use crate::nodes::GroupReport;
+use crate::service_addresses::clients::{self, Clients};
 
 /// Time for a small call; the caller goes on without an answer.
-pub(crate) const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A metaserver that has not answered by then may be dead; data servers report their room themselves.
 const SPACES_TIME_MAX: Duration = Duration::from_millis(300);
@@ -34,7 +34,7 @@ const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 ///
 /// # Errors
 /// [`Unreachable`], also for an answer that is malformed: the callee does not know the procedure.
-pub(crate) async fn call(
+pub async fn call(
     replica: &Replica,
     to: &Member,
     call: &Call,
@@ -50,7 +50,7 @@ impl Cluster {
     ///
     /// # Errors
     /// [`Unreachable`], also when none leads.
-    pub(crate) async fn call_leader(&self, question: Call, limit: Duration) -> Result<Reply, Unreachable> {
+    pub async fn call_leader(&self, question: Call, limit: Duration) -> Result<Reply, Unreachable> {
         let leader = self.group.replica.leader();
         let leader = leader.ok_or_else(|| Unreachable::NotSent("no metaserver leads".into()))?;
         call(&self.group.replica, &leader, &question, limit).await
@@ -120,7 +120,7 @@ impl Cluster {
 
     /// Asks the others which data servers live: these say so only once in a second, and new files would wait
     /// for it.
-    pub(crate) async fn learn_living_targets(&self) {
+    pub async fn learn_living_targets(&self) {
         for answer in self.call_others(Call::Spaces(spaces::Args {}), SPACES_TIME_MAX).await {
             if let Reply::Spaces(res) = answer {
                 self.data_servers.learn_living(res.targets);

@@ -12,7 +12,7 @@ use namespace::NodeKey;
 use parking_lot::Mutex;
 
 use crate::cluster::Cluster;
-use crate::cluster::join_server::CLOCKS_DIFFER_MAX;
+use crate::join_server::CLOCKS_DIFFER_MAX;
 
 /// How often the leader asks. A clock that is set wrong is said within this time and that of a heartbeat.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const VALID: Duration = Duration::from_secs(30);
 
 /// What other machines said of their clocks.
 #[derive(Default)]
-pub(crate) struct Clocks(Mutex<BTreeMap<NodeKey, Said>>);
+pub struct Clocks(Mutex<BTreeMap<NodeKey, Said>>);
 
 /// A clock's lead over this machine's, and when it was said.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ struct Said {
 impl Clocks {
     /// Notes that a machine's clock showed `theirs_ms` when this one's showed `ours_ms`, both in milliseconds
     /// since 1970; what the message took is in the difference.
-    pub(crate) fn note(&self, key: NodeKey, theirs_ms: u64, ours_ms: u64, at: Duration) {
+    pub fn note(&self, key: NodeKey, theirs_ms: u64, ours_ms: u64, at: Duration) {
         let ahead = i128::from(theirs_ms) - i128::from(ours_ms);
         let ahead_ms = ahead.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         self.0.lock().insert(key, Said { ahead_ms, at });
@@ -63,19 +63,21 @@ fn reference(mut ahead: Vec<i64>) -> i64 {
 }
 
 /// Whether a clock is wrong that is so many milliseconds ahead of the cluster's.
-pub(crate) fn differs(ahead_ms: i64) -> bool {
+#[must_use]
+pub fn differs(ahead_ms: i64) -> bool {
     u128::from(ahead_ms.unsigned_abs()) > CLOCKS_DIFFER_MAX.as_millis()
 }
 
 impl Cluster {
     /// Milliseconds since 1970 by this machine's clock.
-    pub(crate) fn clock_ms(&self) -> u64 {
+    #[must_use]
+    pub fn clock_ms(&self) -> u64 {
         let wall = self.group.clock.wall();
         u64::try_from(wall.seconds).unwrap_or(0) * 1000 + u64::from(wall.nanoseconds / 1_000_000)
     }
 
     /// Asks all other metaservers for their clocks, again and again, while this one leads.
-    pub(crate) async fn compare_clocks(self: Arc<Self>) {
+    pub async fn compare_clocks(self: Arc<Self>) {
         let mut often = tokio::time::interval(ASK_EVERY);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {

@@ -10,15 +10,18 @@ use namespace::{Command, Proposal, Reply, RequestId, Stamp, Time};
 use replica::Replica;
 use store::View;
 
-use crate::cluster::error::{ClusterError, replica_failed, store_failed};
+use crate::error::{ClusterError, replica_failed, store_failed};
 
 /// Longest wait for a leader; an election takes a second.
 const LEADERLESS_MAX: Duration = Duration::from_secs(20);
 
 /// The state machine behind its replica.
-pub(crate) struct Group {
+pub struct Group {
+    /// This member's replica.
     pub replica: Replica,
+    /// The clock that commands get their time from.
     pub clock: Arc<dyn Clock>,
+    /// The random bits of commands.
     pub entropy: Arc<dyn Entropy>,
     last_barrier: LastBarrier,
 }
@@ -38,7 +41,9 @@ impl LastBarrier {
 }
 
 impl Group {
-    pub(crate) fn new(replica: Replica, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    /// The group of `replica`.
+    #[must_use]
+    pub fn new(replica: Replica, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         Self { replica, clock, entropy, last_barrier: LastBarrier::default() }
     }
 
@@ -46,7 +51,7 @@ impl Group {
     ///
     /// # Errors
     /// [`ClusterError::NoLeader`] after 20 s without a leader.
-    pub(crate) async fn read_barrier(&self) -> Result<(), ClusterError> {
+    pub async fn read_barrier(&self) -> Result<(), ClusterError> {
         let began = self.clock.monotonic();
         let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
         seen.map_err(|_| ClusterError::NoLeader)?.map_err(replica_failed)?;
@@ -55,7 +60,8 @@ impl Group {
     }
 
     /// When the last read barrier began that has returned, by the monotonic clock; none: there was none.
-    pub(crate) fn last_barrier(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn last_barrier(&self) -> Option<Duration> {
         self.last_barrier.get()
     }
 
@@ -64,12 +70,13 @@ impl Group {
     ///
     /// # Errors
     /// [`ClusterError::Store`].
-    pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, ClusterError> {
+    pub fn view(&self) -> Result<Box<dyn View + Send + Sync>, ClusterError> {
         self.replica.view().map_err(store_failed)
     }
 
     /// The time, as the state machine keeps it.
-    pub(crate) fn now(&self) -> Time {
+    #[must_use]
+    pub fn now(&self) -> Time {
         let wall = self.clock.wall();
         Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
     }
@@ -78,11 +85,7 @@ impl Group {
     ///
     /// # Errors
     /// [`ClusterError::Refused`], or that the replica cannot carry the command out.
-    pub(crate) async fn propose(
-        &self,
-        request: Option<RequestId>,
-        command: Command,
-    ) -> Result<Reply, ClusterError> {
+    pub async fn propose(&self, request: Option<RequestId>, command: Command) -> Result<Reply, ClusterError> {
         let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
         match self.replica.propose(Proposal::new(stamp, request, command)).await {
             Ok(Reply::Refused(error)) => Err(ClusterError::Refused(error)),

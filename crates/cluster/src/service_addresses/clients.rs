@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use replica::NodeId;
 use wire::peer::clients::connected::Connections;
 
-use crate::cluster::peers::{addresses, text};
+use crate::peers::{addresses, text};
 
 /// When to tell a client, each after the one before: a segment may be lost, the client's network may not know
 /// yet where the address is, and Linux answers a connection's strange segments only once in half a second.
