@@ -211,7 +211,7 @@ impl Nfs4 for Metaserver {
             ControlFlow::Break(answer) => return answer,
         };
         if let Err(status) = self.check_current_inside(cx, &op) {
-            return op.refused(status.into());
+            return op.refused(status);
         }
         match op {
             ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),
