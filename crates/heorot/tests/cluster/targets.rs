@@ -194,6 +194,18 @@ async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_fo
     read(&client, "cut", 1).await.unwrap();
 }
 
+/// Writes files until one has data on data server `n`: one whose heartbeat was late gets none. Returns its name.
+async fn written_on(cluster: &Cluster, client: &Client, n: usize) -> String {
+    for attempt in 0..20 {
+        let name = format!("on-ds{n}-{attempt}");
+        write(client, &name, 3 * MIB).await.unwrap();
+        if files_on(cluster, &format!("ds{n}")).contains(&format!("/{name}")) {
+            return name;
+        }
+    }
+    panic!("no file has data on ds{n}");
+}
+
 /// A stopped process answers nothing, but its kernel acknowledges segments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_for_a_data_server_that_hangs_ends_when_nothing_waits_for_it_any_more() {
@@ -204,9 +216,7 @@ async fn a_call_that_waits_for_a_data_server_that_hangs_ends_when_nothing_waits_
     for (hangs, verb) in
         [(1, ["target", "lost", path.as_str()].as_slice()), (2, &["node", "remove", "ds2", "--force"])]
     {
-        // On all live data servers; the one declared lost before has no column.
-        let name = format!("on-ds{hangs}");
-        write(&client, &name, 3 * MIB).await.unwrap();
+        let name = written_on(&cluster, &client, hangs).await;
         let server = cluster.data_servers[hangs].as_ref().unwrap();
         server.signal(Signal::STOP);
         let reading = tokio::spawn({
