@@ -13,8 +13,9 @@ use wire::peer::{Call, Reply};
 use crate::state::ClientState;
 
 impl ClientState {
-    /// Calls `client` back, over a connection to this metaserver or to another; returns what it said. The
-    /// call does not borrow the server, so that nobody need wait for it.
+    /// Sends the callback `op` to `client`, over a connection to this metaserver or to another one. Returns
+    /// the status of the client's answer. The future does not borrow the server, so that it can run in a task
+    /// of its own.
     pub(crate) fn call_back(
         &self,
         client: ClientId,
@@ -24,14 +25,15 @@ impl ClientState {
         let here = self.call_back_here(client, op);
         async move {
             match here.await {
-                // It may be with another metaserver, and what is left of its connection here not noticed yet.
+                // The client may be connected to another metaserver, with the loss of its connection here not
+                // noticed yet.
                 Err(failure) => elsewhere.await.map_err(|_| failure),
                 outcome => outcome,
             }
         }
     }
 
-    /// Calls `client` back over a back channel that another metaserver has.
+    /// Sends a callback over a back channel of another metaserver.
     fn call_back_elsewhere(
         &self,
         client: ClientId,
@@ -51,7 +53,7 @@ impl ClientState {
         }
     }
 
-    /// Calls `client` back over the first of its sessions here that takes the call.
+    /// Sends a callback over the first of the client's sessions here that accepts the call.
     pub(crate) fn call_back_here(
         &self,
         client: ClientId,

@@ -1,8 +1,9 @@
-//! Read delegations (RFC 8881, section 10.4): files that are worth one, and delegation recall (CB_RECALL).
+//! Read delegations (RFC 8881, section 10.4): contended files, and delegation recall (CB_RECALL).
 //!
-//! The state machine grants them with an OPEN and refuses what they forbid; here they are called back, and
-//! what they were in the way of is proposed again, see [`ClientState::propose`]. What is remembered here is
-//! memory only: a server that starts again gives a client one more lease to return what it has.
+//! The state machine grants delegations in the reply to an OPEN, and refuses commands that conflict with
+//! them. This module recalls delegations, and then the refused command is proposed again, see
+//! [`ClientState::propose`]. All state here is in memory only: after a restart of the server, a client has
+//! one more lease for the return of its delegations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,22 +17,22 @@ use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::state::ClientState;
 
-/// An operation waits this long for delegations; then its client is told to come again, so that no slot is
-/// held.
+/// Time that an operation waits for recalled delegations. After it, the answer is DELAY, so that the
+/// operation does not hold a session slot.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// A call-back that was not followed by a return is made again: the reply that brought the delegation may
-/// have been on its way still, or the back channel broken.
+/// Time without a return after which CB_RECALL is sent again: the reply with the delegation may still have
+/// been under way, or the back channel may have been broken.
 const CALL_AGAIN: Duration = Duration::from_secs(1);
 
-/// For so long nobody gets a delegation of a file after one was called back: whoever writes a file writes it
+/// Time without new delegations of a file after a recall: a file that was written is likely to be written
 /// again.
 const CONTENDED: Duration = Duration::from_secs(30);
 
-/// Files remembered as contended: a megabyte. Forgetting one costs a call-back.
+/// Maximum of files remembered as contended: a megabyte. Forgetting one file costs one recall.
 const CONTENDED_MAX: usize = 16_384;
 
-/// What this server remembers of delegations.
+/// Delegation recalls under way, contended files, and clients with revoked delegations.
 #[derive(Default)]
 pub(crate) struct Delegations {
     asked: Mutex<BTreeMap<StateId, Asked>>,
@@ -39,14 +40,14 @@ pub(crate) struct Delegations {
     revoked: Mutex<BTreeSet<ClientId>>,
 }
 
-/// When a delegation was called back, on the monotonic clock.
+/// Times of the first and the last recall of a delegation, on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     first: Duration,
     last: Duration,
 }
 
-/// What to do about a delegation that is in the way.
+/// Next step for a delegation that conflicts with an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Call,
@@ -57,7 +58,7 @@ enum Next {
 impl Delegations {
     fn next(&self, delegation: StateId, now: Duration, lease: Duration) -> Next {
         let mut asked = self.asked.lock();
-        // What nobody waits for any more is forgotten, so that the map stays small.
+        // Recalls without a waiting operation are dropped, so that the map stays small.
         asked.retain(|_, asked| now.saturating_sub(asked.last) < lease * 4);
         match asked.get_mut(&delegation) {
             None => {
@@ -73,7 +74,7 @@ impl Delegations {
         }
     }
 
-    /// It is back, or was taken away.
+    /// Removes a delegation that was returned or revoked.
     pub(crate) fn settled(&self, delegation: StateId) {
         self.asked.lock().remove(&delegation);
     }
@@ -89,34 +90,34 @@ impl Delegations {
         }
     }
 
-    /// Whether a delegation of this file was called back a moment ago.
+    /// True if a delegation of this file was recalled within [`CONTENDED`].
     pub(crate) fn is_contended(&self, inode: InodeId, now: Duration) -> bool {
         let contended = self.contended.lock();
         contended.get(&inode).is_some_and(|last| now.saturating_sub(*last) < CONTENDED)
     }
 
-    /// The client has lost delegations that it has not acknowledged yet.
+    /// Notes that `client` has revoked delegations that it has not acknowledged yet.
     pub(crate) fn note_revoked(&self, client: ClientId) {
         self.revoked.lock().insert(client);
     }
 
-    /// These have revoked delegations, and no others.
+    /// Replaces the set of clients with revoked delegations.
     pub(crate) fn set_revoked(&self, clients: impl IntoIterator<Item = ClientId>) {
         *self.revoked.lock() = clients.into_iter().collect();
     }
 
-    /// It has acknowledged all, or is gone.
+    /// Removes a client that has acknowledged all its revoked delegations, or has ended.
     pub(crate) fn forget_revoked(&self, client: ClientId) {
         self.revoked.lock().remove(&client);
     }
 
-    /// Whether SEQUENCE must tell the client so.
+    /// True if SEQUENCE must report revoked delegations to the client.
     pub(crate) fn has_revoked(&self, client: ClientId) -> bool {
         self.revoked.lock().contains(&client)
     }
 }
 
-/// Whether a delegation may be in the way of a command: it is then kept, to be proposed again.
+/// True if a delegation may conflict with the command. The caller keeps such a command, to propose it again.
 pub(crate) fn may_conflict(command: &Command) -> bool {
     match command {
         Command::Open(open) => {
@@ -137,10 +138,10 @@ pub(crate) fn may_conflict(command: &Command) -> bool {
 }
 
 impl ClientState {
-    /// Has every client but `except` return its delegation of `inode`.
+    /// Recalls the delegations of `inode` from all clients but `except`.
     ///
     /// # Errors
-    /// `Delay` while one is still out. Who does not return it within a lease loses it.
+    /// `Delay` while a delegation is not returned. A client that does not return it within a lease loses it.
     pub(crate) async fn recall_delegations(
         &self,
         inode: InodeId,
@@ -173,7 +174,7 @@ impl ClientState {
         let file = {
             let view = self.machine.view()?;
             if self.yields_to_conflict(&*view, [client])? {
-                return Ok(()); // it has lapsed, and is expired in a moment
+                return Ok(()); // lapsed, and soon expired
             }
             self.machine.inode(&*view, inode)?
         };
@@ -181,10 +182,10 @@ impl ClientState {
             Next::Wait => {}
             Next::Call => {
                 let held = read::state(&*self.machine.view()?, delegation.id)?;
-                let Some(State::Delegation(held)) = held else { return Ok(()) }; // returned since
+                let Some(State::Delegation(held)) = held else { return Ok(()) }; // returned meanwhile
                 let fh = self.machine.handle(Via::Export(held.export), inode, file.generation).into();
                 let args = RecallArgs { stateid: wire_stateid(delegation), truncate: false, fh };
-                // What counts is the return, not what the client says to the call.
+                // The recall ends with DELEGRETURN; the client's answer to CB_RECALL does not matter.
                 tokio::spawn(self.call_back(client, CbArgOp::Recall(args)));
             }
             Next::Revoke => {
@@ -192,7 +193,7 @@ impl ClientState {
                     client = client.0,
                     "a recalled delegation was not returned for a lease: revoked"
                 );
-                // First the word that it is gone, then the deed.
+                // Report before revocation: SEQUENCE tells of the revoked delegation from its first moment.
                 self.delegations.note_revoked(client);
                 self.machine
                     .propose_once(None, Command::DelegationRevoke { client, delegation: delegation.id })
@@ -204,7 +205,7 @@ impl ClientState {
         Ok(())
     }
 
-    /// FREE_STATEID may have been the client's last revoked delegation.
+    /// Ends the report of revoked delegations if FREE_STATEID freed the client's last one.
     pub(crate) fn acknowledged(&self, client: ClientId) -> Result<(), FileError> {
         if self.delegations.has_revoked(client) && !read::revoked(&*self.machine.view()?)?.contains(&client) {
             self.delegations.forget_revoked(client);

@@ -1,6 +1,6 @@
-//! Layouts to write that their holders do not use while other clients look at the file: each look costs a
-//! question to the data servers ([`crate::data::unsettled`]), so they are called back, and the file is
-//! settled. A holder that writes again asks for a new layout, one round trip.
+//! Recall of idle layouts: layouts to write that their holders do not use while other clients read the file's
+//! attributes. Each GETATTR then costs a STAT call to the data servers ([`crate::data::unsettled`]). After
+//! the recall the file is settled. A holder that writes again gets a new layout in one round trip.
 //!
 //! ```text
 //! look ─▶ the data servers know nothing new ─▶ LOOKS_UNTIL_RECALL in a row ─▶ CB_LAYOUTRECALL ─▶ settled: no question
@@ -18,30 +18,30 @@ use crate::errors::FileError;
 use crate::state::ClientState;
 use crate::state::recall::Holders;
 
-/// Looks at a file without news before its layouts are called back: a recall and a new layout cost three
-/// messages and two commands, about 16 questions; twice that, so that a holder that writes now and then loses
-/// at most a third.
+/// STAT calls without news before the layouts of a file are recalled. A recall and a new layout cost three
+/// messages and two commands, about as much as 16 STAT calls. With twice that number, a holder that writes
+/// now and then loses at most a third.
 const LOOKS_UNTIL_RECALL: u32 = 32;
-/// Files whose looks are counted: 40 bytes each. With more, counting begins anew.
+/// Maximum of files with a count, 40 bytes each. Beyond it all counts begin again at 0.
 const FILES_MAX: usize = 4096;
 
-/// Looks at unsettled files that brought no news.
+/// Counts of STAT calls for unsettled files that brought no news.
 #[derive(Default)]
 pub(crate) struct IdleLayouts {
     looks: Mutex<BTreeMap<InodeId, Looks>>,
-    /// Files whose layouts to write are to be called back.
+    /// Files with layouts to write that are to be recalled.
     due: Mutex<BTreeSet<InodeId>>,
     is_due: Notify,
 }
 
-/// Looks at one file, since a grant or a write.
+/// Count of STAT calls without news for one file, since a grant or a write.
 struct Looks {
     mark: Unsettled,
     count: u32,
 }
 
 impl IdleLayouts {
-    /// Counts a look at a file whose data servers knew nothing beyond `mark`.
+    /// Counts a STAT call that found no data beyond `mark`.
     pub(crate) fn note_look(&self, inode: InodeId, mark: Unsettled) {
         let mut looks = self.looks.lock();
         if looks.len() >= FILES_MAX && !looks.contains_key(&inode) {
@@ -64,7 +64,7 @@ impl IdleLayouts {
 }
 
 impl ClientState {
-    /// Calls back layouts that are idle while others look at the file, for ever.
+    /// Recalls layouts that are idle while other clients read the file's attributes. Never returns.
     pub(crate) async fn recall_idle_layouts(self: Arc<Self>) {
         loop {
             self.idle_layouts.is_due.notified().await;
@@ -89,8 +89,8 @@ impl ClientState {
         self.recall_layouts(id, inode.generation, Holders::Writers).await
     }
 
-    /// Whether the lease of a client with a layout to write has run out: a recall would end the client, which
-    /// keeps its opens and locks by courtesy until another client wants them.
+    /// True if a client with a layout to write has lapsed. A recall would expire this client, which keeps its
+    /// opens and locks by courtesy until another client needs them.
     fn is_writer_lapsed(&self, inode: InodeId) -> Result<bool, FileError> {
         let view = self.machine.view()?;
         for (client, _, mode) in read::layouts(&*view, inode)? {

@@ -1,15 +1,15 @@
 //! Client leases (RFC 8881, section 8.3): renewal, lease expiry, and courtesy after it.
 //!
 //! ```text
-//! heard of ──a lease of silence──▶ has state? ────── no ──▶ forgotten
+//! renewed ──a lease of silence──▶ has state? ────── no ──▶ forgotten
 //!    ▲                                  │ yes
 //!    │                                  ▼
-//!    └──────heard of again────────── lapsed ──conflict, COURTESY_MAX, or LAPSED_MAX────────────▶ expired
+//!    └──────renewed again────────── lapsed ──conflict, COURTESY_MAX, or LAPSED_MAX────────────▶ expired
 //! ```
 //!
 //! Renewals are noted in memory only, and reported to the leader, which alone decides on client leases. A new
 //! leader waits for one full lease before it finds a client lapsed. So does a leader that lost its quorum for
-//! a while, or hung: no client could be heard meanwhile. The state machine records that a client has lapsed.
+//! a while, or hung: no renewal could arrive meanwhile. The state machine records that a client has lapsed.
 //! It decides on conflicts, and expires lapsed clients in the same step as the OPEN or LOCK that conflicts
 //! with their state. Decisions outside of the state machine use [`ClientState::yields_to_conflict`].
 
@@ -27,24 +27,24 @@ use wire::peer::{Call, clients::heard};
 use crate::errors::FileError;
 use crate::state::ClientState;
 
-/// Courtesy time: a lapsed client keeps state without conflicts over a night or a broken switch, not over a
-/// holiday. Files that were removed while the client had them open take room for as long.
+/// Courtesy time. A lapsed client keeps state without conflicts over a night or a broken switch, but not over
+/// a holiday. Files that were removed while the client had them open take space for as long.
 const COURTESY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Maximum of lapsed clients; beyond it the client that lapsed first is expired. A big cluster loses as many
-/// nodes with one switch.
+/// Maximum of lapsed clients. Beyond it the client that lapsed first is expired. A big cluster loses about
+/// this number of nodes with one switch.
 const LAPSED_MAX: usize = 1024;
 
-/// So many times in a lease leases are looked at.
+/// Checks of all client leases in the length of one lease.
 const OFTEN: u32 = 8;
 
 /// State of one client's lease.
 #[derive(Debug, Clone, Copy)]
 struct Lease {
-    /// When it was last heard of, on the monotonic clock.
+    /// Time of the last renewal, on the monotonic clock.
     heard: Duration,
-    /// The state machine has it as lapsed, or is about to.
+    /// True if the client is recorded as lapsed in the state machine, or is about to be.
     lapsed: bool,
-    /// It was heard of here since the leader was last told.
+    /// True if the client renewed here since the last report to the leader.
     to_report: bool,
 }
 
@@ -54,20 +54,20 @@ impl Lease {
     }
 }
 
-/// When this metaserver could judge leases last.
+/// Term and time of the last moment at which this metaserver could judge leases.
 #[derive(Debug, Default)]
 struct Judged(Option<(u64, Instant)>);
 
 impl Judged {
-    /// Notes that it can now, in `term`. Whether it could for the time before, too: looked at least every
-    /// `gap_max`.
+    /// Notes that leases can be judged now, in `term`. Returns true if they could be judged in the time
+    /// before, too: in the same term, and at most `gap_max` ago.
     fn goes_on(&mut self, term: u64, now: Instant, gap_max: Duration) -> bool {
         let before = self.0.replace((term, now));
         before.is_some_and(|(of, at)| of == term && now.saturating_duration_since(at) <= gap_max)
     }
 }
 
-/// The leases of all clients.
+/// Leases of all clients.
 #[derive(Default)]
 pub(crate) struct Leases {
     known: Mutex<BTreeMap<ClientId, Lease>>,
@@ -77,7 +77,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// The client was heard of. Whether it had lapsed.
+    /// Notes a renewal of the client. Returns true if the client had lapsed.
     fn note(&self, client: ClientId, now: Duration) -> bool {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
@@ -85,7 +85,7 @@ impl Leases {
         lease.lapsed
     }
 
-    /// Another metaserver heard of the client. Whether it had lapsed.
+    /// Notes a renewal of the client at another metaserver. Returns true if the client had lapsed.
     pub(crate) fn heard_elsewhere(&self, client: ClientId, now: Duration) -> bool {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
@@ -93,7 +93,7 @@ impl Leases {
         lease.lapsed
     }
 
-    /// The report of these did not arrive.
+    /// Marks these clients to be reported again: their report did not arrive.
     pub(crate) fn report_again(&self, clients: &[ClientId]) {
         let mut known = self.known.lock();
         for client in clients {
@@ -103,7 +103,7 @@ impl Leases {
         }
     }
 
-    /// Clients heard of here since the last call of this function.
+    /// Returns the clients that renewed here since the last call of this function.
     pub(crate) fn heard_since_last_report(&self) -> Vec<ClientId> {
         let mut known = self.known.lock();
         let heard = known
@@ -112,12 +112,12 @@ impl Leases {
         heard.collect()
     }
 
-    /// Restarts all client leases: the leader could hear no client.
+    /// Restarts all client leases: no renewal could reach the leader.
     fn begin_all(&self, now: Duration) {
         self.known.lock().values_mut().for_each(|lease| lease.heard = now);
     }
 
-    /// The client's lease begins, whatever was before.
+    /// Begins the client's lease anew.
     pub(crate) fn begin(&self, client: ClientId, now: Duration) {
         self.known.lock().insert(client, Lease { to_report: true, ..Lease::begins(now) });
     }
@@ -130,12 +130,12 @@ impl Leases {
         self.known.lock().get(&client).is_some_and(|lease| lease.lapsed)
     }
 
-    /// All that are known.
+    /// Returns all known clients.
     pub(crate) fn clients(&self) -> Vec<ClientId> {
         self.known.lock().keys().copied().collect()
     }
 
-    /// Those that have lapsed.
+    /// Returns all lapsed clients.
     pub(crate) fn lapsed_clients(&self) -> Vec<ClientId> {
         let known = self.known.lock();
         known.iter().filter(|(_, lease)| lease.lapsed).map(|(client, _)| *client).collect()
@@ -145,10 +145,11 @@ impl Leases {
         self.known.lock().remove(&client);
     }
 
-    /// Those of `clients` whose lease has run out just now. One never heard of begins its lease now.
+    /// Returns those of `clients` whose lease has run out and that are not marked as lapsed yet. The lease of
+    /// an unknown client begins now.
     fn run_out(&self, clients: &[ClientId], now: Duration, lease: Duration) -> Vec<ClientId> {
         let mut known = self.known.lock();
-        // In the order of their ids, as the store lists them.
+        // The store lists clients in the order of their ids.
         known.retain(|client, _| clients.binary_search(client).is_ok());
         let late = |client: &&ClientId| {
             let known = known.entry(**client).or_insert(Lease::begins(now));
@@ -157,7 +158,7 @@ impl Leases {
         clients.iter().filter(late).copied().collect()
     }
 
-    /// Notes that the client lapses, unless it was heard of since it was found late.
+    /// Marks the client as lapsed, unless it has renewed since its lease was found to have run out.
     fn lapse(&self, client: ClientId, now: Duration, lease: Duration) -> bool {
         let mut known = self.known.lock();
         let Some(known) = known.get_mut(&client) else { return false };
@@ -167,7 +168,7 @@ impl Leases {
     }
 }
 
-/// Whose courtesy is over.
+/// Lapsed clients to expire: beyond [`COURTESY_MAX`] or [`LAPSED_MAX`].
 fn overdue(lapsed: &[ClientRecord], now_seconds: i64) -> Vec<ClientId> {
     let mut by_age: Vec<(i64, ClientId)> =
         lapsed.iter().filter_map(|client| client.lapsed.map(|since| (since.seconds, client.id))).collect();
@@ -179,14 +180,14 @@ fn overdue(lapsed: &[ClientRecord], now_seconds: i64) -> Vec<ClientId> {
 }
 
 impl ClientState {
-    /// Tells the leader, if another metaserver leads, which clients were heard of here.
+    /// Reports the clients that renewed here to the leader, if another metaserver leads.
     async fn report_heard(&self) {
         let Some(leader) = self.machine.replica.leader() else { return };
         let clients = self.leases.heard_since_last_report();
         if clients.is_empty() {
             return;
         }
-        // The wait for a report that got lost is short: the next ones would come too late for other clients.
+        // The time-out of a lost report is short: the next reports would come too late for other clients.
         let limit = self.looks_at_leases_every().min(ANSWER_TIME_MAX);
         let args = heard::Args { clients: clients.iter().map(|client| client.0).collect() };
         if let Err(error) = self.cluster.call_leader(Call::Heard(args), limit).await {
@@ -195,25 +196,25 @@ impl ClientState {
         }
     }
 
-    /// Takes the report of another metaserver: these clients were heard of there.
+    /// Takes the report of another metaserver: these clients renewed there.
     pub(crate) async fn heard_elsewhere(&self, clients: impl Iterator<Item = ClientId>) {
         let now = self.machine.clock.monotonic();
         for client in clients {
             if self.leases.heard_elsewhere(client, now) {
-                let _ = self.renew(client).await; // it had lapsed here while its report was on its way
+                let _ = self.renew(client).await; // it lapsed here while its report was on its way
             }
         }
     }
 
-    /// The client was heard of: its lease begins again, and its courtesy ends.
+    /// Renews the client's lease and ends its courtesy.
     ///
     /// # Errors
-    /// `StaleClientid` when it was expired a moment ago.
+    /// `StaleClientid` if the client was expired a moment ago.
     pub(crate) async fn renew(&self, client: ClientId) -> Result<(), FileError> {
         if !self.leases.note(client, self.machine.clock.monotonic()) {
             return Ok(());
         }
-        // Before the request is served: from then on no conflict takes the client's state away.
+        // Done before the request is served: after it no conflict takes the client's state away.
         let renewed = self.propose(None, Command::RenewLease { client }).await;
         match renewed {
             Ok(_) => {
@@ -225,8 +226,8 @@ impl ClientState {
         renewed.map(drop)
     }
 
-    /// Whether all of `clients` have lapsed. They are then marked for expiry, which follows soon: the request
-    /// is to be sent again.
+    /// Returns true if all of `clients` have lapsed. These are then marked for expiry, which follows soon:
+    /// the request is to be sent again.
     pub(crate) fn yields_to_conflict(
         &self,
         view: &dyn View,
@@ -245,10 +246,12 @@ impl ClientState {
         Ok(true)
     }
 
-    /// Whether I/O that is under no open of its own may have `wanted` of a file (RFC 8881, section 9.1.4.3).
+    /// Checks that I/O without an open of its own may have the access `wanted` to a file (RFC 8881, section
+    /// 9.1.4.3).
     ///
     /// # Errors
-    /// `Locked` if an open denies it; `Delay` if only opens of lapsed clients do, which are about to go.
+    /// `Locked` if a share reservation denies it; `Delay` if only opens of lapsed clients do, which soon
+    /// expire.
     pub(crate) fn check_share(
         &self,
         view: &dyn View,
@@ -263,11 +266,11 @@ impl ClientState {
         Err(if gone { FileError::Delay } else { FileError::Locked })
     }
 
-    /// A lapsed client's courtesy is over. One that came back in time stays.
+    /// Expires a lapsed client whose courtesy is over. A client that renewed in time stays.
     pub(crate) async fn expire(&self, client: ClientId) -> Result<(), FileError> {
         match self.propose(None, Command::ExpireClient { client }).await {
             Ok(_) => tracing::info!(client = client.0, "expired"),
-            // It is back, or gone already.
+            // The client has renewed, or has ended already.
             Err(FileError::State(namespace::Error::ClientBusy)) => return Ok(()),
             Err(FileError::State(namespace::Error::StaleClient)) => {}
             Err(status) => return Err(status),
@@ -277,7 +280,7 @@ impl ClientState {
         Ok(())
     }
 
-    /// The state machine has found these lapsed before this server started.
+    /// Marks the clients as lapsed that the state machine recorded as lapsed before this server started.
     pub(crate) fn learn_lapsed(&self) -> Result<(), FileError> {
         for client in self.lapsed()? {
             self.leases.set_lapsed(client.id, true);
@@ -295,7 +298,7 @@ impl ClientState {
         Ok(lapsed)
     }
 
-    /// Looks after leases and courtesy, for ever.
+    /// Watches client leases and courtesy. Never returns.
     pub(crate) async fn watch_leases(self: Arc<Self>) {
         let mut next = Instant::now();
         let mut judged = Judged::default();
@@ -303,7 +306,7 @@ impl ClientState {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(next) => {
-                    // As often as the lease of this moment needs it.
+                    // The interval follows the current length of the lease, a setting.
                     next = Instant::now() + self.looks_at_leases_every();
                     if !self.machine.replica.leads() {
                         judged = Judged::default();
@@ -316,7 +319,7 @@ impl ClientState {
                     if let Err(status) = self.forget_ended_clients() {
                         tracing::warn!(?status, "looking for clients that ended");
                     }
-                    // Turns end, and the lapsed are no longer in the way.
+                    // Turns have ended, and lapsed clients no longer conflict.
                     self.tell_all_lock_waiters();
                 }
                 () = self.leases.wanted.notified() => self.expire_wanted().await,
@@ -324,7 +327,7 @@ impl ClientState {
         }
     }
 
-    /// How often leases are looked at, and clients that were heard of reported.
+    /// Interval of lease checks and of reports of renewed clients.
     fn looks_at_leases_every(&self) -> Duration {
         self.cluster.lease() / OFTEN
     }
@@ -334,14 +337,14 @@ impl ClientState {
         wanted.sort_unstable();
         wanted.dedup();
         for client in wanted {
-            // The wait is short without a quorum: clients that are heard of must be reported. The client in
-            // conflict asks again.
+            // The time-out is short, for the case without a quorum: renewals must be reported meanwhile. The
+            // client in conflict sends its request again.
             let _ = tokio::time::timeout(self.looks_at_leases_every(), self.expire(client)).await;
         }
     }
 
-    /// Whether the leader has its quorum, without which no client is heard. All client leases restart when
-    /// the leader has its quorum again.
+    /// Returns true if the leader has its quorum, without which no renewal arrives. All client leases restart
+    /// when the leader has its quorum again.
     async fn may_judge(&self, judged: &mut Judged) -> bool {
         let every = self.looks_at_leases_every();
         if !matches!(tokio::time::timeout(every, self.machine.read_barrier()).await, Ok(Ok(()))) {
@@ -365,14 +368,14 @@ impl ClientState {
     }
 
     async fn lapse(&self, client: ClientId) -> Result<(), FileError> {
-        // Noted first: a request that comes from now on renews the lease in the state machine.
+        // Marked first: a request that comes from now on renews the lease in the state machine.
         if !self.leases.lapse(client, self.machine.clock.monotonic(), self.cluster.lease()) {
             return Ok(());
         }
         let lapse = self.propose(None, Command::LapseLease { client });
         let lapsed = tokio::time::timeout(self.looks_at_leases_every(), lapse).await;
         if let Err(status) = lapsed.map_or(Err(FileError::Delay), |reply| reply) {
-            // Should it be carried out after all, that is heard as from another metaserver.
+            // If the command is applied after all, this metaserver hears of it as of another's command.
             self.leases.set_lapsed(client, false);
             return Err(status);
         }
@@ -382,7 +385,7 @@ impl ClientState {
             self.forget_client(client);
             self.deferred_ready.notify_one();
         } else if !self.leases.is_lapsed(client) {
-            // A request came between the two, and its renewal before the lapse.
+            // A request came in between, and its renewal was applied before the lapse.
             self.propose(None, Command::RenewLease { client }).await?;
         }
         Ok(())

@@ -6,16 +6,16 @@
 //! turn: for a moment a later waiter is denied conflicting locks. A waiter that does not use its turn leaves
 //! the queue.
 //!
-//! All of it is memory only. A server that starts again knows of no waiters, and they ask again by
-//! themselves, as they do when a call-back is lost: the queue makes waits short and fair, and nothing depends
-//! on it.
+//! All of it is memory only. A restarted server has no waiters. The clients then ask again by themselves, as
+//! they do when a callback is lost. The queue makes waits short and fair, and correctness does not depend on
+//! it.
 //!
-//! **When this metaserver is killed** its waiters must find out, and go to another one. A Linux client that
-//! was answered DENIED counts on being told, and has nothing to ask for 30 s; a connection that breaks
-//! meanwhile is not made again before there is something to send. So in a group of several a waiter is
-//! answered DELAY, after which it asks again by itself: after 0.1 s, 0.2 s, 0.4 s, and so on to 15 s
-//! (nfs4_delay in fs/nfs/nfs4proc.c). It sleeps so that a call-back wakes it as before, since it is in the
-//! kernel's list of waiters all the time (nfs4_retry_setlk).
+//! **When this metaserver is killed** its waiters must notice, and go to another metaserver. A Linux client
+//! that got the answer DENIED waits for a notice, and sends nothing for 30 s; it does not reconnect a broken
+//! connection before it has something to send. So in a group of several metaservers a waiter gets the answer
+//! DELAY, after which it asks again by itself: after 0.1 s, 0.2 s, 0.4 s, and so on to 15 s (nfs4_delay in
+//! fs/nfs/nfs4proc.c). A callback wakes it from this sleep as well, since it is in the kernel's list of
+//! waiters all the time (nfs4_retry_setlk).
 //!
 //! ```text
 //! client                          metaserver
@@ -24,24 +24,24 @@
 //!   LOCK (wait)  ────────────────▶                          the sixth: the next pause would be 3.2 s
 //!                ◀──────────────── CB_NOTIFY_LOCK           answered before the LOCK is:
 //!   ok           ────────────────▶
-//!                ◀──────────────── DENIED                   the client was told already, and asks at once: 0.1 s again
+//!                ◀──────────────── DENIED                   has its notice, asks at once: 0.1 s again
 //! ```
 //!
-//! So it asks six times in 3.1 s, and the metaserver that it asks has it in its queue. That depends on three
-//! rules:
+//! So a waiter asks six times in 3.1 s, and the metaserver that it asks has it in its queue. That depends on
+//! three rules:
 //!
-//! - **DENIED only to a waiter that was told already**, in the same LOCK. Any other loss on the way (a
-//!   call-back, a queue, the metaserver that would have told) then costs one pause.
+//! - **DENIED only to a waiter that has been notified**, in the same LOCK. Any other loss on the way (of a
+//!   callback, a queue, the metaserver that would have notified) then costs one pause.
 //! - **No pause above 1.6 s.** DELAYs are counted, not timed: a client that is woken asks before its pause is
-//!   over, and pauses for twice as long the next time all the same. A client from another metaserver may have
-//!   had any number of them there: it begins anew at once, or, before it has bound a back channel here, as
-//!   soon as it has.
-//! - **Every OPEN says that locks are notified** (`OPEN4_RESULT_MAY_NOTIFY_LOCK`), also while the client has
-//!   no back channel: Linux otherwise does not listen to CB_NOTIFY_LOCK for that open, says OK to it, and
-//!   after DENIED sleeps for 1, 2, 4, ... 30 s (nfs4_retry_setlk_simple).
+//!   over, but doubles its next pause all the same. A client that comes from another metaserver may have had
+//!   any number of DELAYs there. It starts its pauses again at once, or as soon as it has bound a back
+//!   channel here.
+//! - **The result of every OPEN says that lock waiters are notified** (`OPEN4_RESULT_MAY_NOTIFY_LOCK`), also
+//!   while the client has no back channel. Otherwise Linux ignores CB_NOTIFY_LOCK for that open, answers OK
+//!   to it, and after DENIED sleeps for 1, 2, 4, ... 30 s (nfs4_retry_setlk_simple).
 //!
-//! Alternatives considered: a shorter client lease (Linux renews after 5 s at the least), holding the LOCK
-//! back (no signal but a fatal one ends that wait).
+//! Alternatives considered: a shorter client lease (Linux renews every 5 s at most), and holding the LOCK
+//! back (only a fatal signal ends that wait).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,59 +57,59 @@ use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::state::ClientState;
 
-/// Waiters of all files together. More are not told and ask again by themselves; so many are about a
-/// megabyte.
+/// Maximum of waiters of all files together, about a megabyte. Further clients are not notified and ask again
+/// by themselves.
 const WAITERS_MAX: usize = 8192;
 
-/// Waiters of one client, so that one cannot take all places.
+/// Maximum of waiters of one client, so that one client cannot fill the queues.
 const WAITERS_OF_CLIENT_MAX: usize = 1024;
 
-/// Length of a turn: for so long a notified waiter goes before later ones. A round trip is enough; a client
+/// Length of a turn, in which a notified waiter goes before later ones. A round trip is enough. A client
 /// lease, which the RFC allows, would stop all waiters for a client that died.
 const TURN: Duration = Duration::from_secs(2);
 
-/// A waiter that has not asked for so long has given up; Linux asks every 30 s.
+/// Silence after which a waiter has given up; Linux asks every 30 s.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// After so many DELAYs a client pauses for 1.6 s, and is to begin again: see above.
+/// Maximum of DELAYs in a row. After so many the client's pause is 1.6 s, and it must start again: see above.
 const DELAYS_MAX: u32 = 5;
 
-/// A client that came so long ago from another metaserver has asked here since: Linux pauses for 15 s at the
-/// most.
+/// Time after which a client from another metaserver has asked here: Linux pauses for 15 s at most.
 const COMES: Duration = Duration::from_secs(20);
 
-/// With more waiters than this (700 LOCKs a second), pauses grow.
+/// Number of waiters (700 LOCKs a second) above which pauses may grow.
 const OFTEN_ASKING_MAX: usize = 350;
 
-/// A client answers a call-back at once, or is busy: then its LOCK does not wait for it.
+/// Time limit for the answer to a callback. A client that does not answer at once is busy, and its LOCK does
+/// not wait for the answer.
 const NOTICE_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Answer to a waiter whose LOCK is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// It is not waited for: there are too many.
+    /// Not in the queue: there are too many waiters.
     Denied,
-    /// It asks again by itself.
+    /// The client asks again by itself.
     Delay,
-    /// It is to begin again with a short pause.
+    /// The client must start again with a short pause.
     Anew,
 }
 
-/// One lock-owner that waits for one lock.
+/// Lock-owner that waits for one lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub client: ClientId,
     pub owner: Vec<u8>,
     pub kind: LockKind,
     pub range: ByteRange,
-    /// The exported directory that it named the file through: its handles name it, so CB_NOTIFY_LOCK does.
+    /// Exported directory in the waiter's file handle. CB_NOTIFY_LOCK names the file by the same handle.
     pub export: InodeId,
-    /// When it asked last, and when it was told, on the monotonic clock.
+    /// Times of the last LOCK and of the notice, on the monotonic clock.
     asked: Duration,
     told: Option<Duration>,
-    /// It was told, and did not come in its turn: it is not told again before it asks.
+    /// True if the waiter missed its turn: it is not notified again before its next LOCK.
     missed: bool,
-    /// Since its pauses were short: how often it was answered DELAY, or more often than that.
+    /// Upper limit of the DELAYs since the client's last short pause.
     delays: u32,
 }
 
@@ -139,13 +139,13 @@ impl Waiter {
     }
 }
 
-/// The queues of all files. A file without waiters has none.
+/// Queues of all files. A file without waiters has none.
 #[derive(Default)]
 pub(crate) struct LockWaiters(Mutex<BTreeMap<InodeId, Vec<Waiter>>>);
 
 impl LockWaiters {
-    /// Joins the queue, or stays where it is in it. Not when there are too many. `comes`: it may have been
-    /// answered DELAY elsewhere.
+    /// Adds the waiter to the queue, or keeps its place there; denied when there are too many. `comes`: the
+    /// client may have been answered DELAY by another metaserver.
     fn wait(&self, inode: InodeId, waiter: Waiter, comes: bool) -> Answer {
         let mut queues = self.0.lock();
         let (mut all, mut own) = (0, 0);
@@ -168,14 +168,14 @@ impl LockWaiters {
         answer
     }
 
-    /// The owner was told to ask again, and has heard it: its pauses are short again.
+    /// Notes that the owner has confirmed its notice: its pauses are short again.
     fn begins_anew(&self, inode: InodeId, client: ClientId, owner: &[u8]) {
         let mut queues = self.0.lock();
         let queue = queues.get_mut(&inode).into_iter().flatten();
         queue.filter(|waiter| waiter.is(client, owner)).for_each(|waiter| waiter.delays = 0);
     }
 
-    /// Waiters of a client that are to begin anew.
+    /// Waiters of a client that must start again with a short pause.
     fn who_may_pause_for_long(&self, client: ClientId) -> Vec<(InodeId, Waiter)> {
         let queues = self.0.lock();
         let all = queues.iter().flat_map(|(inode, queue)| queue.iter().map(|waiter| (*inode, waiter)));
@@ -183,13 +183,13 @@ impl LockWaiters {
         who.map(|(inode, waiter)| (inode, waiter.clone())).collect()
     }
 
-    /// Whether the owner is in the queue.
+    /// True if the owner is in the queue.
     pub(crate) fn knows(&self, inode: InodeId, client: ClientId, owner: &[u8]) -> bool {
         let queues = self.0.lock();
         queues.get(&inode).is_some_and(|queue| queue.iter().any(|waiter| waiter.is(client, owner)))
     }
 
-    /// The owner waits no longer: it has its lock, or let it be.
+    /// Removes the owner from the queue: it has its lock, or gave up.
     pub(crate) fn leave(&self, inode: InodeId, client: ClientId, owner: &[u8]) {
         let mut queues = self.0.lock();
         if let Some(queue) = queues.get_mut(&inode) {
@@ -200,7 +200,7 @@ impl LockWaiters {
         }
     }
 
-    /// The client is gone.
+    /// Removes all waiters of a client that ended.
     pub(crate) fn forget_client(&self, client: ClientId) {
         let mut queues = self.0.lock();
         queues.retain(|_, queue| {
@@ -209,7 +209,8 @@ impl LockWaiters {
         });
     }
 
-    /// Whose turn it is that `asking` would take, if it has none itself: shown to it as the lock in its way.
+    /// The turn of another waiter that conflicts with `asking`, unless `asking` has a turn itself. It is
+    /// reported as the conflicting lock.
     pub(crate) fn turn_of_another(&self, inode: InodeId, asking: &Waiter, now: Duration) -> Option<Conflict> {
         let queues = self.0.lock();
         let queue = queues.get(&inode)?;
@@ -227,7 +228,7 @@ impl LockWaiters {
         self.0.lock().keys().copied().collect()
     }
 
-    /// Whose turn it becomes now, in the order in which they came. `is_free`: no lock is in its way.
+    /// Waiters that get a turn now, in the order of the queue. `is_free`: no lock conflicts with the waiter.
     fn next(&self, inode: InodeId, now: Duration, is_free: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
         let mut queues = self.0.lock();
         let Some(queue) = queues.get_mut(&inode) else { return vec![] };
@@ -252,8 +253,7 @@ impl LockWaiters {
 }
 
 impl ClientState {
-    /// The lock that conflicts with `waiter`. None if its holder has lapsed: the next LOCK expires that
-    /// client.
+    /// Lock that conflicts with `waiter`. None if its holder has lapsed: the next LOCK expires that client.
     pub(crate) fn conflict_with(
         &self,
         view: &dyn View,
@@ -268,7 +268,7 @@ impl ClientState {
         Ok((!has_lapsed).then_some(held))
     }
 
-    /// Notifies the waiters of `inode` that can have their locks now: one may have been released.
+    /// Notifies the waiters of `inode` that can have their locks now, after a lock may have been released.
     pub(crate) fn tell_lock_waiters(&self, inode: InodeId) {
         if !self.lock_waiters.are_any(inode) {
             return; // nearly always
@@ -277,12 +277,12 @@ impl ClientState {
         let is_free = |waiter: &Waiter| matches!(self.conflict_with(&*view, inode, waiter), Ok(None));
         for waiter in self.lock_waiters.next(inode, self.machine.clock.monotonic(), is_free) {
             let Some(op) = self.notice(&*view, inode, &waiter) else { return };
-            // The answer is not waited for: a waiter that is not reached asks by itself.
+            // Nothing waits for the answer: a waiter that is not reached asks by itself.
             tokio::spawn(self.call_back(waiter.client, op));
         }
     }
 
-    /// CB_NOTIFY_LOCK; none if the file is gone.
+    /// Returns the arguments of CB_NOTIFY_LOCK; none if the file was removed.
     fn notice(&self, view: &dyn View, inode: InodeId, waiter: &Waiter) -> Option<CbArgOp> {
         let file = read::inode(view, inode).ok()??;
         let owner = bytes::Bytes::copy_from_slice(&waiter.owner).into();
@@ -291,14 +291,14 @@ impl ClientState {
         Some(CbArgOp::NotifyLock(NotifyLockArgs { fh, lock_owner }))
     }
 
-    /// A LOCK of `session` that waits was denied: `waiter` waits from now on, or waits on. Whether it is to
-    /// be answered DELAY and not DENIED.
+    /// Adds `waiter` to the queue, or keeps it there, after a blocking LOCK of `session` was denied. Returns
+    /// true if the answer must be DELAY and not DENIED.
     pub(crate) async fn waits_on(&self, session: &Session, inode: InodeId, waiter: Waiter) -> bool {
         let answer = self.lock_waiters.wait(inode, waiter.clone(), session.has_come_within(COMES));
-        // The lock may have been released since it was denied, when the queue was empty.
+        // The lock may have been released after the denial, while the queue was empty.
         self.tell_lock_waiters(inode);
         if self.machine.replica.is_alone() {
-            return session.back.is_down(); // nobody else to go to
+            return session.back.is_down(); // there is no other metaserver to go to
         }
         match answer {
             Answer::Denied => false,
@@ -307,12 +307,13 @@ impl ClientState {
         }
     }
 
-    /// Tells a waiter to ask again, over its connection to this metaserver. Whether it has heard it.
+    /// Notifies a waiter over its connection to this metaserver, so that it asks again. Returns true if the
+    /// client has confirmed the notice.
     async fn is_told_to_ask(&self, inode: InodeId, waiter: &Waiter) -> bool {
         let Some(op) = self.machine.view().ok().and_then(|view| self.notice(&*view, inode, waiter)) else {
             return false;
         };
-        // In a task of its own: a call cut short would lose its slot of the back channel.
+        // In a task of its own: a cancelled call would lose its slot of the back channel.
         let call = tokio::spawn(self.call_back_here(waiter.client, op));
         let answer = tokio::time::timeout(NOTICE_TIME_MAX, call).await;
         let is_told = matches!(answer, Ok(Ok(Ok(Status::Ok))));
@@ -322,8 +323,8 @@ impl ClientState {
         is_told
     }
 
-    /// The client can be called back here from now on: those of its waiters that came from elsewhere are
-    /// woken, and are told to begin anew when they ask.
+    /// Wakes the client's waiters that came from another metaserver, now that this one can send callbacks to
+    /// the client. They are told to start again when they ask.
     pub(crate) fn wake_lock_waiters(&self, client: ClientId) {
         let who = self.lock_waiters.who_may_pause_for_long(client);
         if who.is_empty() {
@@ -337,7 +338,7 @@ impl ClientState {
         }
     }
 
-    /// Locks of any file may have gone, with a client; and turns end.
+    /// Notifies waiters of all files: a client ended with locks of any file, or turns have ended.
     pub(crate) fn tell_all_lock_waiters(&self) {
         for inode in self.lock_waiters.files() {
             self.tell_lock_waiters(inode);

@@ -1,8 +1,8 @@
 //! State of clients, beside the state machine: sessions, client leases, recalls, delegations, lock waiters.
 //!
-//! The state machine has all that lasts. Here is what a metaserver keeps in memory to serve it, and what it
-//! does on its own: layouts and delegations are recalled, silent clients expire, waiters are told of a free
-//! lock.
+//! All lasting state is in the state machine. This folder has the in-memory state of a metaserver that
+//! serves it, and the tasks that a metaserver does on its own: recall of layouts and delegations, lease
+//! expiry of silent clients, and notices to lock waiters.
 
 pub(crate) mod callback;
 pub(crate) mod delegations;
@@ -29,7 +29,7 @@ use crate::state::lock_waiters::LockWaiters;
 use crate::state::recall::{Granted, Recalls};
 use crate::state::sessions::Sessions;
 
-/// What a metaserver keeps in memory of clients and their state.
+/// In-memory state of a metaserver about clients, and the parts that it needs.
 pub(crate) struct ClientState {
     pub machine: Arc<StateMachine>,
     pub cluster: Arc<Cluster>,
@@ -42,9 +42,9 @@ pub(crate) struct ClientState {
     pub granted: Granted,
     pub delegations: Delegations,
     pub idle_layouts: IdleLayouts,
-    /// Layouts, delegations or opens were returned.
+    /// Notified when layouts, delegations or opens were returned.
     pub state_returned: Notify,
-    /// There may be deferred operations to carry out.
+    /// Notified when there may be deferred operations to carry out.
     pub deferred_ready: Notify,
 }
 
@@ -67,7 +67,7 @@ impl ClientState {
         }
     }
 
-    /// Tells all that wait for state of clients: recalls, and deferred operations.
+    /// Wakes all tasks that wait for returned state: recalls, and deferred operations.
     pub fn note_returned(&self) {
         self.state_returned.notify_waiters();
         self.deferred_ready.notify_one();

@@ -6,14 +6,14 @@ use crate::errors::FileError;
 use crate::state::ClientState;
 use crate::state::delegations::may_conflict;
 
-/// Delegated files that one command may be about: a RENAME is about two.
+/// Maximum of delegated files in one command: RENAME has two.
 const DELEGATED_FILES_MAX: usize = 2;
 
 impl ClientState {
-    /// Reply to a command. Conflicting delegations of other clients are recalled before.
+    /// Proposes a command and returns its reply. Conflicting delegations of other clients are recalled first.
     ///
     /// # Errors
-    /// The protocol's error for a refusal; `Delay` while a delegation is not returned.
+    /// The file error of a refused command; `Delay` while a delegation is not returned.
     pub(crate) async fn propose(
         &self,
         request: Option<RequestId>,

@@ -1,4 +1,4 @@
-//! Layout recall (RFC 8881, section 12.5.5) before a change that holders of layouts must not write through,
+//! Layout recall (RFC 8881, section 12.5.5) before a change during which holders of layouts must not write,
 //! and revocation of layouts that are not returned. Fencing of late writes at data servers is missing.
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,16 +17,16 @@ use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::state::ClientState;
 
-/// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot
-/// is held.
+/// Time that an operation waits for recalled layouts. After it, the answer is DELAY, so that the operation
+/// does not hold a session slot.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Whose layouts of a file are called back.
+/// Holders of layouts that a recall is sent to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Holders {
     All,
     AllBut(ClientId),
-    /// Those that may write.
+    /// Holders of layouts to write.
     Writers,
 }
 
@@ -40,16 +40,16 @@ impl Holders {
     }
 }
 
-/// Files whose layouts are asked back at the same time, when those of all files are.
+/// Files with recalls under way at a time, in a recall for all files.
 const FILES_AT_ONCE: usize = 32;
 
-/// A client that says that it has no such layout may not have read the reply of its LAYOUTGET yet. Only when
-/// none was granted for this long is it believed, and until then asked again.
+/// Time since the last grant after which an answer NOMATCHING_LAYOUT to a recall is believed. Before that the
+/// client may not have read the reply of its LAYOUTGET yet, and the recall is sent again.
 const GRANT_IN_FLIGHT_MAX: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Clients that were granted a layout lately, by any metaserver: within the last one to two
-/// [`GRANT_IN_FLIGHT_MAX`], in two halves that take turns.
+/// Clients with a recent layout grant by any metaserver: within the last one to two
+/// [`GRANT_IN_FLIGHT_MAX`]. Two sets are used in turn.
 #[derive(Default)]
 pub(crate) struct Granted(Mutex<Halves>);
 
@@ -61,7 +61,7 @@ struct Halves {
 }
 
 impl Granted {
-    /// Notes a grant, before its reply can be on its way.
+    /// Notes a grant. Must be called before the reply can be on its way.
     pub(crate) fn note(&self, inode: InodeId, client: ClientId, now: Duration) {
         let mut halves = self.0.lock();
         halves.turn(now);
@@ -87,31 +87,31 @@ impl Halves {
     }
 }
 
-/// When layouts were first asked back that are still out. A client that answers everything but never returns
-/// one would hold the others up for ever: after a lease it loses the layout.
+/// Times of the first recall of each layout that is not returned. A client that answers every recall but
+/// never returns its layout would block the others for ever: after a lease it loses the layout.
 #[derive(Default)]
 pub(crate) struct Recalls(Mutex<BTreeMap<StateId, Duration>>);
 
 impl Recalls {
-    /// Notes a recall; whether the first one was longer ago than `lease`.
+    /// Notes a recall. Returns true if the first recall of the layout was longer ago than `lease`.
     fn is_late(&self, layout: StateId, now: Duration, lease: Duration) -> bool {
         let mut asked = self.0.lock();
-        // Entries that are not asked for any more are forgotten, so that the map stays small.
+        // Recalls that are not repeated any more are dropped, so that the map stays small.
         asked.retain(|_, first| now.saturating_sub(*first) < lease * 4);
         now.saturating_sub(*asked.entry(layout).or_insert(now)) > lease
     }
 }
 
-/// How often a change of a size is tried. The state machine refuses it while a layout is out, and one can be
-/// granted between the recall and the change.
+/// Maximum of tries of a truncation. The state machine refuses a truncation while a layout is granted, and a
+/// layout can be granted between the recall and the truncation.
 pub(crate) const TRUNCATION_TRIES_MAX: u8 = 3;
 
 impl ClientState {
-    /// Has these clients return their layouts of `inode`.
+    /// Recalls the layouts of `inode` from these holders.
     ///
     /// # Errors
-    /// `Delay` while a client has not returned it yet. One that says that it has
-    /// none loses it at once, and one that does not return it loses it after a lease.
+    /// `Delay` while a client has not returned its layout. A client that answers NOMATCHING_LAYOUT loses the
+    /// layout at once. A client that does not return it loses it after a lease.
     pub(crate) async fn recall_layouts(
         &self,
         inode: InodeId,
@@ -146,8 +146,9 @@ impl ClientState {
         }
     }
 
-    /// Recalls the layouts of these clients. A client that answers that it has none loses it. Returns the
-    /// clients to ask again: those that may not know of their layout yet, and those that asked for time.
+    /// Recalls the layouts of these clients. A client that answers NOMATCHING_LAYOUT loses its layout.
+    /// Returns the clients to ask again: clients that may not know of their layout yet, and clients that
+    /// asked for time.
     async fn ask_back(
         &self,
         inode: InodeId,
@@ -169,7 +170,7 @@ impl ClientState {
                 continue;
             }
             let Some(State::Layout(layout)) = read::state(&*self.machine.view()?, stateid.id)? else {
-                continue; // returned since
+                continue; // returned meanwhile
             };
             let handle = self.machine.handle(Via::Export(layout.export), inode, generation);
             let op = CbArgOp::LayoutRecall(LayoutRecall::whole_file(handle.into(), wire_stateid(stateid)));
@@ -182,7 +183,7 @@ impl ClientState {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return Ok(ask_again),
                 Err(_) => {
-                    // Not dropped: a call cut short would lose its slot of the back channel.
+                    // Detached, not dropped: a cancelled call would lose its slot of the back channel.
                     asked.detach_all();
                     return Err(FileError::Delay);
                 }
@@ -198,15 +199,15 @@ impl ClientState {
                     tracing::debug!(client = client.0, status = ?other, "holds no such layout");
                     self.revoke(client, layout).await?;
                 }
-                // It will learn from its next SEQUENCE that its back channel is down, bind it and be asked
-                // again; or its lease runs out and its layouts with it.
+                // The client's next SEQUENCE reports that its back channel is down. Either the client binds a
+                // connection and gets the recall again, or its lease expires with its layouts.
                 Err(error) => tracing::info!(client = client.0, %error, "layout recall did not arrive"),
             }
         }
     }
 
-    /// Has every client return its layouts to write through, of all files; one that may write gets others.
-    /// Whether none of them is out any more.
+    /// Recalls the layouts to write of all clients and files. The holder of a layout to write gets a new one.
+    /// Returns true if none of the layouts is left.
     pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) -> bool {
         let to_write = |layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
         let Some(files) = self.recall_all(to_write).await else {
@@ -219,13 +220,14 @@ impl ClientState {
         true
     }
 
-    /// Asks back the layouts of all files that have one which `wanted` tells of. How many files these are.
+    /// Recalls the layouts of all files that have a layout for which `wanted` is true. Returns the number of
+    /// files.
     pub(crate) async fn recall_all(
         self: Arc<Self>,
         wanted: impl Fn(&LayoutState) -> Result<bool, FileError> + Send + 'static,
     ) -> Option<usize> {
         let server = Arc::clone(&self);
-        // Looks at all state that there is.
+        // Scans all layout states.
         let found = tokio::task::spawn_blocking(move || server.layouts(wanted)).await;
         let Ok(Ok(mut out)) = found else { return None };
         let files = out.len();
@@ -266,16 +268,16 @@ impl ClientState {
         Ok(out)
     }
 
-    /// The file whose layout this call-back recalls.
+    /// Returns the file of a CB_LAYOUTRECALL.
     pub(crate) fn recalled(&self, op: &CbArgOp) -> Option<InodeId> {
         let CbArgOp::LayoutRecall(args) = op else { return None };
         let LayoutRecall::File(file) = &args.recall else { return None };
         FileHandle::open(&file.fh.0, &self.machine.key).map(|file| InodeId(file.inode))
     }
 
-    /// The answer of a client that is connected here, for the metaserver that recalls a layout. The answer
-    /// "no such layout" is not passed on while a reply of ours with the layout may be on its way to the
-    /// client.
+    /// Status to pass on for a recall by another metaserver to a client that is connected here.
+    /// NOMATCHING_LAYOUT becomes `Delay` while a reply of this metaserver with the layout may be on its way
+    /// to the client.
     pub(crate) fn or_later(&self, client: ClientId, recalled: Option<InodeId>, status: Status) -> Status {
         let is_recent = |inode| self.granted.is_recent(inode, client, self.machine.clock.monotonic());
         if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }

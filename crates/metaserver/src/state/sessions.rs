@@ -1,4 +1,4 @@
-//! The sessions that this server has served since it started.
+//! Sessions that this server has served since its start.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use wire::rpc::{AuthSys, Credential};
 use crate::errors::FileError;
 use crate::state::ClientState;
 
-/// Sessions by id, and those of each client. Each SEQUENCE looks here: nothing goes through all of them under
-/// the lock.
+/// Sessions by id, and session ids of each client. Each SEQUENCE looks up its session here, so no operation
+/// under the lock goes through all sessions.
 #[derive(Default)]
 pub(crate) struct Sessions {
     known: RwLock<Known>,
@@ -30,7 +30,7 @@ impl Sessions {
         self.known.read().by_id.get(&id).cloned()
     }
 
-    /// Adds a session, unless another call was faster; returns the one that stays.
+    /// Adds a session, unless another call has added it already. Returns the session that stays.
     fn add(&self, id: SessionId, session: Session) -> Arc<Session> {
         let mut known = self.known.write();
         let Known { by_id, of_client } = &mut *known;
@@ -81,7 +81,7 @@ fn limits(channel: &Channel) -> SessionLimits {
     }
 }
 
-/// What call-backs carry.
+/// RPC credential of callbacks, from the client's choice in CREATE_SESSION or BACKCHANNEL_CTL.
 pub(crate) fn credential(asked: &CallbackCredential) -> Credential {
     match asked.clone() {
         CallbackCredential::Nobody => Credential::None,
@@ -100,7 +100,8 @@ fn session(id: SessionId, client: ClientId, channels: &Channels, adopted: bool) 
 }
 
 impl ClientState {
-    /// A session that was just made, over the connection that made it. `bind`: it also carries call-backs.
+    /// Begins a new session on the connection that made it. With `bind`, this connection also carries
+    /// callbacks.
     pub(crate) fn begin_session(
         &self,
         id: SessionId,
@@ -116,7 +117,8 @@ impl ClientState {
         }
     }
 
-    /// The session with this id, adopted if an earlier life of this server, or another metaserver, served it.
+    /// Returns the session with this id. A session from before a restart, or of another metaserver, is
+    /// adopted.
     pub(crate) fn find_session(&self, id: SessionId) -> Option<Arc<Session>> {
         if let Some(known) = self.sessions.get(id) {
             return Some(known);
@@ -126,12 +128,12 @@ impl ClientState {
         Some(self.sessions.add(id, session(id, record.client, &record.channels, true)))
     }
 
-    /// Whether a session is still there, once all that was answered before is seen. A request may have waited
-    /// here while its client was expired: if it were carried out, the client would go on with what it has
-    /// cached, and take it for new.
+    /// Checks that a session still exists, after all changes that were answered before. A request may have
+    /// waited here while its client expired. If the request were carried out, the client would take its old
+    /// cache for valid.
     ///
     /// # Errors
-    /// `BadSession`: the client learns that it has nothing any more, delegations included.
+    /// `BadSession`: the client learns that it has lost all its state, delegations included.
     pub(crate) fn check_session(&self, session: &Session) -> Result<(), FileError> {
         let ends = self.ends.count();
         if session.is_checked(ends) {
@@ -141,16 +143,16 @@ impl ClientState {
         let record = read::session(&*view, SessionId(session.id().0))?;
         let record = record.ok_or(FileError::State(namespace::Error::BadSession))?;
         if read::client(&*view, record.client)?.is_some_and(|c| c.lapsed.is_some()) {
-            // Before its word arrives here: the request that comes now ends the courtesy.
+            // Set before the event arrives here: the request that is being processed ends the courtesy.
             self.leases.set_lapsed(record.client, true);
         }
         session.set_checked(ends);
         Ok(())
     }
 
-    /// Forgets the sessions that the state machine, which was replaced, does not have.
+    /// Forgets the sessions that are not in the state machine, after a snapshot has replaced its store.
     pub(crate) fn forget_ended_sessions(&self) -> Result<(), FileError> {
-        // Taken before the view, which so has each of them that has not ended.
+        // The list is made before the view, so each of its sessions that has not ended is in the view.
         let known = self.sessions.ids();
         let view = self.machine.view()?;
         for id in known {
@@ -161,8 +163,8 @@ impl ClientState {
         Ok(())
     }
 
-    /// Forgets the lapsed clients that the state machine ended for another's OPEN or LOCK, of which nobody is
-    /// told.
+    /// Forgets the lapsed clients that the state machine expired for an OPEN or LOCK of another client. There
+    /// is no event for these.
     pub(crate) fn forget_ended_clients(&self) -> Result<(), FileError> {
         let lapsed = self.leases.lapsed_clients();
         let view = self.machine.view()?;
@@ -174,14 +176,14 @@ impl ClientState {
         Ok(())
     }
 
-    /// An incarnation of a client ended with all that it had.
+    /// Forgets a client that ended, with all its state.
     pub(crate) fn client_ended(&self, client: ClientId) {
         self.forget_client(client);
-        // With its opens went files that had no name, perhaps.
+        // The client's opens may have held back the removal of files without a name.
         self.deferred_ready.notify_one();
     }
 
-    /// The client is gone, and its sessions with it.
+    /// Forgets a client and its sessions.
     pub(crate) fn forget_client(&self, client: ClientId) {
         self.leases.forget(client);
         self.sessions.forget_client(client);
