@@ -1,5 +1,6 @@
-//! Server-side copy (RFC 7862, section 4), done by the data servers. This module plans which bytes of which
-//! column go where. Each data server copies its own bytes, and fetches the rest from the others.
+//! Server-side copy (RFC 7862, section 4), done by the data servers. This module plans the copy: pieces of
+//! source columns and their places in target columns. Each data server copies its own bytes, and fetches the
+//! rest from the others.
 //!
 //! ```text
 //! source, unit 2      aa bb aa bb …        column a, column b
@@ -18,33 +19,33 @@ use wire::data::{self, Piece, Procedure};
 use crate::data::Data;
 use crate::errors::FileError;
 
-/// Planned and copied at a time: within the time that a data server has for an answer, also on slow disks.
+/// Bytes planned and copied at a time: done within a data server's time to answer, also on slow disks.
 const WINDOW_BYTES: u64 = 64 << 20;
-/// A COPY goes on for this long; then its client hears how far it came, and asks for the rest.
+/// Time limit of a COPY. After it, the client gets the number of bytes copied, and asks for the rest.
 const COPY_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How a range is copied.
+/// Kind of copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// As far as it comes in [`COPY_TIME_MAX`]; durable after a COMMIT.
+    /// COPY: as far as it comes in [`COPY_TIME_MAX`]; durable after a COMMIT.
     Copy,
-    /// All of it, by sharing the data, and durably.
+    /// CLONE: the whole range, by sharing the data, durably.
     Clone,
 }
 
-/// The beginning of a range of a file.
+/// File and offset at which a range begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At<'a> {
     pub inode: &'a Inode,
-    /// Where it begins.
+    /// Offset of the range's first byte.
     pub offset: u64,
 }
 
-/// Which pieces go from a column of the source to a column of the target.
+/// Pieces to copy, by source column and target column.
 type Plan = BTreeMap<(u32, u32), Vec<Piece>>;
 
-/// The pieces of `len` bytes from `from` on in a file of layout `source`, to `to` on in one of layout
-/// `target`.
+/// Plans the copy of `len` bytes from offset `from` of a file with layout `source`, to offset `to` of a file
+/// with layout `target`.
 fn plan((source, from): (&FileLayout, u64), (target, to): (&FileLayout, u64), len: u64) -> Plan {
     let mut plan = Plan::new();
     let mut reads = source.extents(from, len);
@@ -72,11 +73,11 @@ fn plan((source, from): (&FileLayout, u64), (target, to): (&FileLayout, u64), le
 }
 
 impl Data {
-    /// Copies up to `len` bytes between two files, or two ranges of one that do not overlap. Returns how
-    /// many, from the first on without a gap.
+    /// Copies up to `len` bytes between two files, or between two ranges of one file that do not overlap.
+    /// Returns the number of bytes copied, counted from the first without a gap.
     ///
     /// # Errors
-    /// When the first window fails, or when any does of a [`How::Clone`]; some of the bytes may have been
+    /// The error of the first window, or of any window of a [`How::Clone`]; some of the bytes may have been
     /// copied.
     pub(crate) async fn copy_data(
         &self,
@@ -92,7 +93,7 @@ impl Data {
         };
         let (from_handles, to_handles) = (self.object_handles(&from), self.object_handles(&to));
         if how == How::Clone {
-            // Before the first byte is shared: a clone is all or nothing.
+            // Checked before the first byte is shared: a clone is all or nothing.
             for (a, b) in (0..len).step_by(WINDOW_BYTES as usize).flat_map(|done| window(done).into_keys()) {
                 let (a, b) = (from_handles[a as usize].0, to_handles[b as usize].0);
                 if !self.cluster.data_servers.share(a, b).ok_or(FileError::Delay)? {
@@ -107,7 +108,7 @@ impl Data {
                 (Ok(()), _) => copied += WINDOW_BYTES.min(len - copied),
                 (Err(status), How::Clone) => return Err(status),
                 (Err(status), How::Copy) if copied == 0 => return Err(status),
-                // What was copied counts; the client hears of the trouble when it asks for the rest.
+                // The bytes copied so far count; the client gets the error when it asks for the rest.
                 (Err(_), How::Copy) => break,
             }
             if how == How::Copy && self.machine.clock.monotonic().saturating_sub(began) > COPY_TIME_MAX {
@@ -172,10 +173,9 @@ mod tests {
         FileLayout { device: DeviceId(1), first: 0, unit, columns }
     }
 
-    /// Carries a plan out on files of bytes, and compares.
+    /// Carries out a plan on files in memory, and compares the bytes.
     fn check(source: FileLayout, from: u64, target: FileLayout, to: u64, len: u64) -> usize {
-        // Which file offset of the source each byte of the target has come from, by the units' steps at the
-        // borders.
+        // Source file offset of each byte of the target, in steps of units at the borders.
         let mut seen = 0;
         let mut pieces = 0;
         for ((a, b), moves) in plan((&source, from), (&target, to), len) {

@@ -1,16 +1,16 @@
-//! Deferred object operations: truncate and remove. A command leaves a record (the intent), the work is done
-//! here, and [`Command::DeferredDone`] takes the record away (the outcome). Whoever runs after a crash finds
-//! the records and goes on.
+//! Deferred object operations: truncate and remove. A command leaves a record (the intent), this module does
+//! the work, and [`Command::DeferredDone`] removes the record (the outcome). After a crash, the next leader
+//! finds the records and goes on.
 //!
-//! The same loop removes the leftovers of clients that ended (`namespace`), which hold files back that are to
-//! be removed.
+//! The same loop removes the leftovers of clients that ended (`namespace`). Leftovers can hold back the
+//! removal of files.
 //!
 //! A removal that is done twice does no harm. A truncation does: the second one may come after new writes,
-//! and takes them. So only the metaserver that leads truncates, one truncation of a file at a time, and looks
-//! at the record again before each:
+//! and cuts them off. So only the leader truncates, one truncation of a file at a time, and it reads the
+//! record again before each:
 //!
 //! ```text
-//! asked    SetAttributes ─▶ record ─▶ peer TRUNCATE ──┐                          ┌─▶ read_barrier ─▶ answer
+//! any      SetAttributes ─▶ record ─▶ peer TRUNCATE ──┐                          ┌─▶ read_barrier ─▶ answer
 //! leader                                             └▶ turn ─ look ─ truncation ─ DeferredDone
 //! ```
 
@@ -33,23 +33,23 @@ use wire::peer::{Call, Reply};
 use crate::data::Data;
 use crate::errors::FileError;
 
-/// Records taken up at one time: bounds one REMOVE call to a data server.
+/// Maximum of records processed at a time: bounds one REMOVE call to a data server.
 const DEFERRED_MAX: usize = 256;
-/// How long to wait after the metadata could not be read or changed, and between two tries at the least.
+/// Pause after the metadata could not be read or changed, and minimum pause between two tries.
 const RETRY: Duration = Duration::from_millis(500);
 /// Pause after the state machine could not remove leftovers: each try is an entry of the log.
 const LEFTOVERS_RETRY: Duration = Duration::from_secs(60);
-/// The records are looked at so often also without a reason.
+/// Interval of passes over the records without a notification.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A truncation takes as long as a data server may, and one that is before it in turn.
+/// Time limit of a truncation: a data server's time to answer, and one earlier truncation of the file.
 const TRUNCATION_TIME_MAX: Duration = Duration::from_secs(45);
-/// A truncation waits so long for somebody to lead, and looks so often.
+/// Time limit for a leader to be elected, in a truncation, and poll interval of that wait.
 const LEADER_TIME_MAX: Duration = Duration::from_secs(5);
 const LEADER_AGAIN: Duration = Duration::from_millis(50);
 
 impl Data {
-    /// Has the truncation done that a client waits for, by whoever leads. An error leaves the record: it is
-    /// done later, and until then the file's data are answered `Delay`.
+    /// Waits until the leader has done the truncation `id`, for a client's request. After an error the record
+    /// stays: the truncation is done later, and until then requests for the file's data are answered `Delay`.
     pub(crate) async fn finish_deferred(&self, id: Option<u64>) -> Result<(), FileError> {
         let Some(id) = id else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
@@ -74,7 +74,8 @@ impl Data {
         }
     }
 
-    /// Has `leader` do it. Who leads no more is not waited for: it may be cut off.
+    /// Has `leader` do the truncation. The wait ends when `leader` does not lead any more: it may be
+    /// unreachable.
     async fn truncate_at(&self, leader: &Member, id: u64) -> Outcome {
         let deposed = async {
             while self.machine.replica.leader().as_ref() == Some(leader) {
@@ -93,7 +94,7 @@ impl Data {
         match peers::call(&self.machine.replica, leader, &question, TRUNCATION_TIME_MAX).await {
             Ok(Reply::Truncate(res)) => res.outcome,
             Ok(_) => Outcome::NotLeader,
-            // The leader at that time looks at the record.
+            // The leader of that time reads the record.
             Err(error) => {
                 tracing::debug!(%error, leader = %leader.name, "the leader did not answer about a truncation");
                 Outcome::NotLeader
@@ -101,7 +102,7 @@ impl Data {
         }
     }
 
-    /// Does the truncation of this record, if this metaserver leads and the record is still there.
+    /// Does the truncation of this record, if this metaserver leads and the record still exists.
     pub(crate) async fn truncate(&self, id: u64) -> Outcome {
         match self.truncate_if_there(id).await {
             Ok(true) => Outcome::Done,
@@ -113,11 +114,11 @@ impl Data {
         }
     }
 
-    /// False: another one leads.
+    /// Like [`Data::truncate`]; false if another metaserver leads.
     async fn truncate_if_there(&self, id: u64) -> Result<bool, FileError> {
         let mut deferred = self.deferred(id)?;
         if deferred.is_none() && self.machine.replica.leads() {
-            // Who has just begun to lead may not have it yet.
+            // A new leader may not have applied the record yet.
             self.machine.read_barrier().await?;
             deferred = self.deferred(id)?;
         }
@@ -131,9 +132,9 @@ impl Data {
         }
     }
 
-    /// The caller has the turn of the file.
+    /// Truncates the objects of a file, whose lock the caller holds.
     async fn truncate_in_turn(&self, deferred: &DeferredOp) -> Result<bool, FileError> {
-        // Another one, who led before or leads by now, may have done it long ago.
+        // An earlier or a new leader may have done the truncation already.
         if self.machine.replica.leads() {
             self.machine.read_barrier().await?;
         }
@@ -167,11 +168,12 @@ impl Data {
         self.state.propose(None, Command::DeferredDone { ids }).await.map(drop)
     }
 
-    /// Does what is left over, for ever: removals, and what a crash or a dead data server interrupted.
+    /// Carries out deferred operations: removals, and work that a crash or an unreachable data server
+    /// interrupted. Never returns.
     pub(crate) async fn run_deferred(self: Arc<Self>) {
         let mut leftovers_at = Instant::now();
         loop {
-            // One is enough; the others wait until they lead.
+            // Only the leader works; the other metaservers wait until they lead.
             let outcome = if self.machine.replica.leads() {
                 self.leading_round(&mut leftovers_at).await
             } else {
@@ -181,7 +183,7 @@ impl Data {
             match outcome {
                 Ok(true) => {}
                 Ok(false) => {
-                    // Notified at each removal; the time-out is for what failed before.
+                    // Each removal notifies this loop; the time-out is for work that failed before.
                     let now = Instant::now();
                     let next = self.backlog.next_try().unwrap_or(now + LOOK_EVERY);
                     let next = next.clamp(now + RETRY, now + LOOK_EVERY);
@@ -195,8 +197,9 @@ impl Data {
         }
     }
 
-    /// Leftovers of the state machine, then work on objects, some of which the leftovers may have held back.
-    /// Leftovers that cannot be removed are tried again at `leftovers_at`: the work on objects goes on.
+    /// Removes leftovers of the state machine, then does object operations, since leftovers can hold back
+    /// removals. If leftovers cannot be removed, the next try is at `leftovers_at`, and object operations go
+    /// on.
     async fn leading_round(&self, leftovers_at: &mut Instant) -> Result<bool, FileError> {
         if Instant::now() >= *leftovers_at
             && let Err(status) = self.remove_leftovers().await
@@ -210,7 +213,7 @@ impl Data {
         self.deferred_round().await
     }
 
-    /// Removes all leftovers, one command at a time: commands of clients come between.
+    /// Removes all leftovers, in several commands so that commands of clients come between.
     async fn remove_leftovers(&self) -> Result<(), FileError> {
         while self.machine.replica.leads() && read::has_leftovers(&*self.machine.view()?)? {
             self.state.propose(None, Command::RemoveLeftovers).await?;
@@ -218,9 +221,10 @@ impl Data {
         Ok(())
     }
 
-    /// One pass over all records that are open for a target that is tried now; whether any were done.
+    /// One pass over all records that are open for a target tried in this pass. Returns true if any were
+    /// done.
     async fn deferred_round(&self) -> Result<bool, FileError> {
-        // Not what another one, who leads by now, has done long ago.
+        // Skips records that a new leader has done already.
         self.machine.read_barrier().await?;
         let mut after = self.backlog.begin(&self.cluster.data_servers.lost_targets(), Instant::now());
         let mut any = false;
@@ -245,8 +249,8 @@ impl Data {
         Ok(any)
     }
 
-    /// Removals of many files in one call to each target, for which they are open. `after`: the record before
-    /// the first.
+    /// Removes the objects of many files, with one call to each target for which the records are open.
+    /// `after`: id of the record before the first.
     async fn remove_batch(&self, batch: &[DeferredOp], after: u64) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
         let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, Vec<Bytes>>::new());
@@ -286,21 +290,20 @@ impl Data {
         Ok(any)
     }
 
-    /// Whether there is nothing left to do for this truncation: it is done, or waits for a target that is
-    /// lost.
+    /// Tries a truncation. Returns true if nothing is left to do: it is done, or waits for a lost target.
     async fn try_truncation(&self, id: u64) -> Result<bool, FileError> {
         let Some(deferred) = self.deferred(id)? else { return Ok(true) };
         if self.waits_for_lost(&deferred)? {
             return Ok(true);
         }
         let turn = self.turns.of(deferred.inode);
-        // The operation that has the turn does it.
+        // The operation that holds the file's lock does the truncation.
         let Ok(_mine) = turn.try_lock() else { return Ok(false) };
         Ok(self.truncate_in_turn(&deferred).await.unwrap_or(false))
     }
 
-    /// Whether work can never be done: a truncation of a file with a column on a target that is lost. The
-    /// record stays, so that the truncation is done if the target is found after all.
+    /// True if a deferred operation waits for a lost target: a truncation of a file with a column there. The
+    /// record stays, so that the truncation is done if the operator declares the target found again.
     pub(crate) fn waits_for_lost(&self, deferred: &DeferredOp) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
         if lost.is_empty() || deferred.kind == DeferredKind::Remove {

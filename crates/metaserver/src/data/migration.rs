@@ -1,16 +1,17 @@
-//! Small files, whose data are with their inode ([`DataPlace::Inline`]): read from the store, and taken to
-//! the data servers when they grow or somebody wants a layout.
+//! Migration of inline data: data of small files are stored with their inode ([`DataPlace::Inline`]). They
+//! are read from the store, and are migrated to objects when the file grows or a client asks for a layout.
 //!
 //! ```text
-//! Migrate (the intent) ─► objects made, data to every column, synced ─► Migrated (the outcome): the store forgets them
+//! Migrate (the intent) ─► objects made, data to every column, synced ─► Migrated (the outcome): inline data
+//! dropped
 //! ```
 //!
 //! The objects of all columns are made here or in LAYOUTGET, before the file counts as striped, and nowhere
-//! else: so an object that is missing later is known to be lost, and no late write makes one of a removed
-//! file.
+//! else. So an object that is missing later is known to be lost, and no late write creates an object of a
+//! removed file.
 //!
-//! Between the two commands nobody changes the data, so whoever finds a file `Migrating`, after a crash or
-//! because a data server was away, begins the copy again from the start.
+//! The data do not change between the two commands. So a leader that finds a file `Migrating`, after a crash
+//! or because a data server was unreachable, begins the copy again from the start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,45 +27,45 @@ use wire::peer::{self, files::migrate};
 use crate::data::Data;
 use crate::errors::FileError;
 
-/// For the leader to migrate inline data: at most 64 KiB to a data server, which may be busy.
+/// Time limit of a migration by the leader: at most 64 KiB to a data server, which may be busy.
 const MIGRATION_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Who copies or truncates which file; of all metaservers only the one that leads does. Two at a time would
-/// be wrong, not only wasteful: the slower one could put old data over what a client wrote after the faster
-/// one was done, or cut it off.
+/// Per-inode locks for copies and truncations. Only the leader uses them. Two such operations at a time would
+/// be wrong, not only wasteful: the slower one could overwrite, or cut off, data that a client wrote after
+/// the faster one was done.
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Turns {
-    /// To be locked by whoever is about to copy or truncate, before it looks at what is to be done.
+    /// Returns the lock of `inode`. Take it before a copy or truncation, and before reading its record.
     pub(crate) fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
         let mut turns = self.0.lock();
-        // What nobody holds any more is forgotten: there are as many as there are operations that wait.
+        // Unused locks are dropped: the map has one entry for each file with waiting operations.
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(inode).or_default())
     }
 
-    /// Whether an operation has the turn of this file, or waits for it.
+    /// True if an operation holds the lock of this file, or waits for it.
     pub(crate) fn is_taken(&self, inode: InodeId) -> bool {
         self.0.lock().get(&inode).is_some_and(|turn| Arc::strong_count(turn) > 1)
     }
 }
 
-/// Whether a write up to `end` can be kept with the inode.
+/// True if a write that ends at `end` fits in the inline data.
 pub(crate) fn fits(inode: &Inode, end: u64) -> bool {
     inode.data() == Some(DataPlace::Inline) && end <= INLINE_BYTES_MAX
 }
 
-/// Bytes of a file from the store.
+/// Result of a read of inline data.
 pub(crate) enum Small {
-    /// These, then as many zeros; `eof`: they are its last.
+    /// `data`, then `hole` zero bytes; `eof`: these are the last bytes of the file.
     Data { data: Bytes, hole: u64, eof: bool },
-    /// They have gone to the data servers since the file was looked at: it as it is now.
+    /// The data have been migrated since the caller read the inode. Has the current inode.
     Gone(Inode),
 }
 
-/// Where the next data or hole of a small file are, at or after `offset`: what was written is one run of
-/// data.
+/// Offset of the next data or hole of a small file, at or after `offset`: the bytes before `written` are one
+/// run of data.
 pub(crate) fn seek_small(inode: &Inode, offset: u64, what: What) -> Option<u64> {
     match what {
         What::Data => (offset < inode.written).then_some(offset),
@@ -75,10 +76,11 @@ pub(crate) fn seek_small(inode: &Inode, offset: u64, what: What) -> Option<u64> 
 
 impl Data {
     /// Migrates a regular file's inline data to objects at the data servers, unless that is done already.
-    /// Returns the file as it is then; its columns are [`Inode::columns`].
+    /// Returns the migrated file; its columns are [`Inode::columns`].
     ///
     /// # Errors
-    /// `Delay` while a data server is away, `NoSpace` when one is full; `Invalid` for what is no regular file.
+    /// `Delay` while a data server is unreachable, `NoSpace` when one is full; `Invalid` if the inode is not
+    /// a regular file.
     pub(crate) async fn migrate_to_objects(&self, inode: InodeId) -> Result<Inode, FileError> {
         if !self.machine.replica.leads() {
             return self.migrate_at_leader(inode).await;
@@ -99,9 +101,8 @@ impl Data {
         Ok(file)
     }
 
-    /// Makes the objects of a file that has none, empty and durable, where they are not there yet: at other
-    /// targets, if those that it has are unfit. Returns the layout that they belong to: what the state machine is
-    /// told to be there.
+    /// Makes the missing objects of a file without objects, empty and durable. If its targets are unfit, the
+    /// file gets other targets. Returns the layout of the objects, for the command to the state machine.
     ///
     /// # Errors
     /// As [`Data::migrate_to_objects`].
@@ -109,7 +110,7 @@ impl Data {
         self.fill_columns(file, Bytes::new()).await
     }
 
-    /// The same, and writes a small file's data to its columns.
+    /// Like [`Data::make_objects`], and writes a small file's data to its columns.
     async fn fill_columns(&self, file: &Inode, data: Bytes) -> Result<FileLayout, FileError> {
         let mut layout = file.layout().ok_or(FileError::Invalid)?;
         loop {
@@ -122,17 +123,17 @@ impl Data {
                 }
             };
             let Err(status) = filled.await else { return Ok(layout) };
-            // Each time at targets that were not known to be unfit: it ends when there are none.
+            // Each try uses targets not known to be unfit: the loop ends when there are none.
             let now = self.machine.inode(&*self.machine.view()?, file.id)?;
             let moved = self.relocate(&now).await?.and_then(|moved| moved.layout());
             layout = moved.filter(|moved| *moved != layout).ok_or(status)?;
         }
     }
 
-    /// Has the leader migrate a file's inline data. Returns the file as it is then.
+    /// Has the leader migrate a file's inline data. Returns the migrated file.
     ///
     /// # Errors
-    /// The leader's error; `Delay` when it did not answer.
+    /// The leader's error; `Delay` without an answer.
     async fn migrate_at_leader(&self, inode: InodeId) -> Result<Inode, FileError> {
         let question = peer::Call::Migrate(migrate::Args { inode: inode.0 });
         match self.cluster.call_leader(question, MIGRATION_TIME_MAX).await {
@@ -145,7 +146,7 @@ impl Data {
         if file.columns().is_some() { Ok(file) } else { Err(FileError::Delay) }
     }
 
-    /// [`Data::migrate_to_objects`] for a file that was just looked at, and that most often needs nothing.
+    /// [`Data::migrate_to_objects`] for an inode that was just read, and that mostly needs no migration.
     ///
     /// # Errors
     /// As [`Data::migrate_to_objects`].
@@ -160,9 +161,9 @@ impl Data {
         }
     }
 
-    /// Bytes `offset..offset + count` of a small file, as far as its size goes.
+    /// Reads bytes `offset..offset + count` of a small file, up to its size.
     pub(crate) fn read_small(&self, inode: &Inode, offset: u64, count: u32) -> Result<Small, FileError> {
-        // Inode and data from one view: neither is of use with another's other half.
+        // One view for inode and data: halves of two views do not belong together.
         let view = self.machine.view()?;
         let inode = self.machine.inode(&*view, inode.id)?;
         if inode.columns().is_some() {
@@ -182,7 +183,7 @@ impl Data {
     }
 }
 
-/// Error of a migration that the leader was asked for.
+/// File error of a migration that the leader refused.
 fn error_of_leader(status: Status) -> FileError {
     match status {
         Status::Stale => FileError::Stale,

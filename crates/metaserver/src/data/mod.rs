@@ -1,4 +1,4 @@
-//! File data at the data servers: placement, objects, the path of data for clients without a layout.
+//! File data at the data servers: placement, objects, and the data path of clients without a layout.
 //!
 //! ```text
 //! placement ─▶ objects made ─▶ proxy (READ, WRITE) · ranges · copy ─▶ deferred operations ─▶ orphan scan
@@ -34,7 +34,7 @@ use crate::data::unsettled::Rounds;
 use crate::machine::StateMachine;
 use crate::state::ClientState;
 
-/// File data: what a metaserver does at the data servers.
+/// File data: the operations of a metaserver at the data servers.
 pub struct Data {
     pub(crate) machine: Arc<StateMachine>,
     pub(crate) cluster: Arc<Cluster>,
@@ -42,7 +42,7 @@ pub struct Data {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) placement: Placement,
     pub(crate) turns: Turns,
-    /// Of files whose columns get other targets: no layout is granted meanwhile.
+    /// Locks of files whose columns get other targets: no layout is granted meanwhile.
     pub(crate) relocations: Turns,
     pub(crate) rounds: Rounds,
     pub(crate) write_verifier: WriteVerifier,
@@ -72,7 +72,7 @@ impl Data {
         }
     }
 
-    /// Deferred operations of these targets are tried at once: their data server answers again.
+    /// Tries deferred operations of these targets at once: their data server answers again.
     pub(crate) fn retry_now(&self, targets: &[TargetId]) {
         self.backlog.retry_now(targets);
         self.state.deferred_ready.notify_one();

@@ -1,4 +1,4 @@
-//! Changes of data servers and targets that an operator orders: drain, serve again, remove, declare lost.
+//! Changes of data servers and targets by an operator: drain, serve again, remove, declare lost.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Data {
                 "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
             ))),
             NodeChange::Remove if !force => {
-                // Nothing new comes to what is looked through.
+                // Drained first, so that no new data come to the targets during the check.
                 self.cluster.set_state(node.key, NodeState::Draining).await?;
                 match self.leave_data_server(node.key).await {
                     Ok(()) => self.remove_data_server(node, false).await,
@@ -68,7 +68,7 @@ impl Data {
         }
     }
 
-    /// `loses`: whether it may have data of files.
+    /// `loses`: true if the data server may have data of files.
     async fn remove_data_server(
         self: &Arc<Self>,
         node: &NodeReport,
@@ -87,8 +87,8 @@ impl Data {
         })
     }
 
-    /// Whether a file has data on this data server, as the metadata say: what it told with its last heartbeat
-    /// may be older than they are.
+    /// True if a file has data on this data server, according to the metadata: the report in its last
+    /// heartbeat may be older than the metadata.
     async fn has_files(self: &Arc<Self>, key: NodeKey) -> Result<bool, AdminError> {
         let (server, id) = (Arc::clone(self), id_text(key));
         let looked = tokio::task::spawn_blocking(move || {
@@ -105,10 +105,10 @@ impl Data {
         looked.await.map_err(|e| AdminError::Failed(e.to_string()))?
     }
 
-    /// Declares a target lost, or found after all. What is said is for people.
+    /// Declares a target lost, or found again. Returns a message for the operator.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] when there is no such target.
+    /// [`AdminError::Invalid`] when no target has this name.
     pub async fn declare_target(
         self: &Arc<Self>,
         name: &str,

@@ -1,7 +1,7 @@
-//! Orphan scan: objects that no file owns are found by listing every target, and removed.
+//! Orphan scan: lists the objects of every target, and removes objects that no file owns.
 //!
-//! Commands leave none, for a removal's record stays until every object is gone. What can leave one is a
-//! write that was under way while its file was removed, or a target that comes back from a copy.
+//! Commands leave no orphans: a removal's record stays until every object is removed. Orphans can come from a
+//! write that was under way while its file was removed, or from a target that was restored from a copy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,44 +17,44 @@ use crate::errors::FileError;
 
 /// Objects in one LIST: some 20 KiB.
 const LIST_MAX: u32 = 1024;
-/// Objects in one REMOVE: a client's call to the same disk waits behind at most so many.
+/// Objects in one REMOVE: a client's call to the same disk waits behind at most this number of objects.
 const REMOVE_MAX: usize = 256;
-/// How long the first cleaning waits for data servers that are not there yet.
+/// Time limit of the first scan's wait for data servers to register.
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(60);
-/// How often it looks whether they are.
+/// Poll interval of that wait.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// How often it looks whether the interval between two cleanings was set to another.
+/// Poll interval for changes of the setting of the scan interval.
 const SETTINGS_EVERY: Duration = Duration::from_secs(10);
 
-/// Time from a restore to the first cleaning. The group does not know what was made after the backup, and
-/// takes its objects for those of no file: an operator gets the time to see what is missing.
+/// Time from a restore to the first scan. Files made after the backup are unknown to the group, so their
+/// objects look like orphans: the operator gets time to find missing files.
 const AFTER_RESTORE: Duration = Duration::from_secs(60 * 60);
 
-/// What a cleaning found.
+/// Report of an orphan scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CleanReport {
-    /// Objects looked at.
+    /// Objects listed.
     pub objects_seen: u64,
-    /// Objects that no file owned, now removed.
+    /// Orphans, now removed.
     pub objects_removed: u64,
-    /// Targets that were gone through to their end.
+    /// Targets scanned to their end.
     pub targets_cleaned: u64,
-    /// Targets that were not cleaned, and why: their data servers are away, or they failed.
+    /// Targets not scanned, with the reason: data server unreachable, or target failed.
     pub not_cleaned: Vec<String>,
 }
 
-/// A list of objects, split.
+/// List of objects, split into owned objects and orphans.
 #[derive(Debug, Default)]
 pub(crate) struct ByOwner {
-    /// Those of files, in the order of the list.
+    /// Objects of files, in the order of the list.
     pub owned: Vec<ObjectEntry>,
-    /// Those of no file.
+    /// Objects of no file.
     pub orphans: Vec<ObjectEntry>,
 }
 
 impl Data {
-    /// Cleans, for ever: once soon after the start, since what a crash left is from before it, then at
-    /// intervals.
+    /// Scans for orphans: once soon after the start, since orphans of a crash are older than it, then at
+    /// intervals. Never returns.
     pub(crate) async fn clean_regularly(self: Arc<Self>) {
         let waits = FIRST_WAIT_MAX.as_millis() / FIRST_LOOK.as_millis();
         for _ in 0..waits {
@@ -66,13 +66,13 @@ impl Data {
         }
         let mut failed = Vec::new();
         loop {
-            // Another metaserver's wall clock may be some seconds off: it counts once more.
+            // Checked again: the wall clock of another metaserver may be some seconds off.
             while let Some(left) = self.held_back_by_restore() {
                 tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
             }
             if self.machine.replica.leads() {
                 let report = self.clean().await;
-                // The same targets again are no news.
+                // Logged only when the list changes.
                 if report.not_cleaned != failed {
                     match report.not_cleaned.is_empty() {
                         true => tracing::info!("objects without a file are looked for on all targets again"),
@@ -86,27 +86,26 @@ impl Data {
                 }
             }
             let began = tokio::time::Instant::now();
-            // In steps: the interval can be set to a shorter one meanwhile.
+            // In steps: the interval may be shortened meanwhile.
             while let Some(left) = self.cluster.settings().clean_interval.checked_sub(began.elapsed()) {
                 tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
             }
         }
     }
 
-    /// How long no object is to be removed for want of a file, since the group was restored from a backup so
-    /// lately.
+    /// Time left in which no orphans are removed, since the group was restored from a backup recently.
     #[must_use]
     pub fn held_back_by_restore(&self) -> Option<Duration> {
         let view = self.machine.view().ok()?;
         let incarnation = read::incarnation(&*view).ok()?.filter(|incarnation| incarnation.epoch > 1)?;
         let since = self.machine.now().seconds.saturating_sub(incarnation.began.seconds);
-        // A clock that was ahead at the restore holds it back longer: `heorot clean --after-restore` does not
-        // wait.
+        // A clock that was ahead at the restore makes the time longer: `heorot clean --after-restore` does
+        // not wait.
         let left = i64::try_from(AFTER_RESTORE.as_secs()).unwrap_or(i64::MAX).saturating_sub(since);
         u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_secs)
     }
 
-    /// Lists the objects of every target that can be reached, and removes those that no file owns.
+    /// Lists the objects of every reachable target, and removes orphans.
     pub async fn clean(&self) -> CleanReport {
         let mut report = CleanReport::default();
         for target in self.cluster.data_servers.report() {
@@ -143,18 +142,17 @@ impl Data {
         }
     }
 
-    /// A page of a target's objects. What any metaserver did before them is in each view that is opened
-    /// afterwards.
+    /// Returns a page of a target's objects. Every view that is opened afterwards has all changes that any
+    /// metaserver made before the objects.
     ///
     /// # Errors
-    /// `Delay` when the target does not obey this incarnation of the group, or cannot be asked.
+    /// `Delay` when the target does not obey this incarnation of the group, or is unreachable.
     pub(crate) async fn list_objects(
         &self,
         target: TargetId,
         after: Option<data::ObjectName>,
     ) -> Result<data::list::ResOk, FileError> {
-        // One that never registered with this incarnation may belong to another group of metaservers, which
-        // lives.
+        // A target that never registered with this incarnation may belong to another running group.
         if !self.cluster.data_servers.obeys(target, incarnation(&*self.machine.view()?)?.0) {
             return Err(FileError::Delay);
         }
@@ -164,12 +162,12 @@ impl Data {
         Ok(page)
     }
 
-    /// Splits a list of a target's objects into those that files own and those that no file does.
+    /// Splits a list of a target's objects into objects of files and orphans.
     ///
-    /// The name space is looked at *after* the list was made. An object is made only after its file, whose
-    /// Create is then in every later view; and inode numbers are never used again. So an object that was
-    /// listed, and whose inode a later view does not have, belongs to a file that is gone for ever. Looked at
-    /// in the other order, a file made in between would lose its data.
+    /// The view is opened *after* the list was made. An object is made only after its file, whose Create is
+    /// then in every later view; and inode numbers are never used again. So a listed object whose inode is
+    /// not in a later view belongs to a file that was removed for ever. In the other order, a file made in
+    /// between would lose its data.
     pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, FileError> {
         let view = self.machine.view()?;
         let mut split = ByOwner::default();
@@ -177,7 +175,7 @@ impl Data {
             let inode = read::inode(&*view, InodeId(entry.inode))?;
             let owned = is_owned(inode.as_ref(), entry, |layout| {
                 let device = read::device(&*view, layout.device)?;
-                // A device that is not known is damage; nothing is removed on its account.
+                // An unknown device is damage: its objects count as owned, and are not removed.
                 Ok(device.is_none_or(|d| layout.target(&d.targets, entry.column) == Some(target)))
             });
             match owned? {
@@ -188,7 +186,7 @@ impl Data {
         Ok(split)
     }
 
-    /// Removes objects that no file owns. How many they were.
+    /// Removes orphans. Returns the number of removed objects.
     pub(crate) async fn remove_orphans(
         &self,
         target: TargetId,
@@ -198,7 +196,7 @@ impl Data {
         let handle = |entry: &ObjectEntry| {
             let ObjectEntry { volume, inode, generation, column } = *entry;
             let file = FileHandle { volume, inode, generation };
-            // Only its name counts: nobody reads or writes it.
+            // The handle only names the object for the removal: no read or write depends on these.
             let (unit, columns) = (0, 0);
             ObjectHandle { file, column, target: target.0, unit, columns, incarnation }
                 .seal(&self.machine.key)
@@ -210,8 +208,7 @@ impl Data {
     }
 }
 
-/// Whether `inode` has this object; `is_here`: whether its layout puts the column on the target that was
-/// listed.
+/// True if `inode` owns this object; `is_here`: true if its layout has the column on the listed target.
 fn is_owned(
     inode: Option<&Inode>,
     entry: &ObjectEntry,
@@ -242,7 +239,7 @@ mod tests {
             mode: 0o644,
             uid: 0,
             gid: 0,
-            // Removed but still open: it owns its objects as long as it is there.
+            // Removed but still open: the inode owns its objects until it is deleted.
             links: 0,
             size: 0,
             written: 0,

@@ -1,4 +1,4 @@
-//! The layout of a new file: targets that placement chooses, and their device.
+//! Layout of a new file: targets chosen by placement, and their device.
 
 use namespace::{Command, FileLayout, InodeId, NewNode, Reply, StripePolicy, StripeUnit, read};
 
@@ -7,7 +7,7 @@ use crate::data::placement::Choice;
 use crate::errors::FileError;
 
 impl Data {
-    /// A new regular file in `dir`: where its data go.
+    /// Returns a new regular file in `dir`, with its layout.
     pub(crate) async fn place(&self, dir: InodeId) -> Result<NewNode, FileError> {
         let policy = {
             let view = self.machine.view()?;
@@ -21,7 +21,7 @@ impl Data {
         Ok(NewNode::File(self.layout_of(choice, unit).await?))
     }
 
-    /// The layout of what placement chose; its device is made if there is none yet.
+    /// Returns the layout for a choice of placement; makes its device if there is none yet.
     pub(crate) async fn layout_of(&self, choice: Choice, unit: StripeUnit) -> Result<FileLayout, FileError> {
         let Choice { targets, first } = choice;
         let columns = targets.len() as u32;

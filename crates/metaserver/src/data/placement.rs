@@ -1,15 +1,15 @@
 //! Placement of the data of a new file: evenly, by free space and health.
 //!
-//! Each column has a target of its own. All targets that take files gain credit in proportion to their room;
-//! the W with the most credit keep the file, and pay. With equal disks that is plain rotation; an emptier
-//! disk gets more columns. Which of them has the first column is decided in the same way among the W, since
-//! small files have no other.
+//! Each column has a target of its own. All targets that take files gain credit in proportion to their free
+//! space. The W targets with the most credit keep the file, and pay. With equal disks that is plain rotation;
+//! an emptier disk gets more columns. The target of the first column is chosen in the same way among the W,
+//! since small files have no other column.
 //!
 //! **Devices stay few.** Clients learn each device id once, so a device is an ascending list of targets that
-//! many files share, and a file says at which target it begins. A device is made only while fewer than
-//! [`devices_wanted`] of the width can be used; with as many, the one with the most credit is taken. Targets
-//! that come and go make new devices only until enough are known that do without them, and never more than
-//! [`DEVICES_MAX`].
+//! many files share, and a file records at which target it begins. A new device is made only while fewer than
+//! [`devices_wanted`] devices of the width can be used; otherwise the device with the most credit is taken.
+//! Changes of targets make new devices only until enough devices without the missing targets are known, and
+//! never more than [`DEVICES_MAX`].
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ use parking_lot::{Mutex, MutexGuard};
 /// Devices of a metadata group: a client that knows all of them has some hundred bytes for each.
 const DEVICES_MAX: usize = 4096;
 
-/// Devices of one width over `targets` targets: as many as there are windows of neighbours, so that every
-/// pair of targets gets its share of files.
+/// Wanted number of devices of one width over `targets` targets: one for each window of neighbours, so that
+/// every pair of targets gets its share of files.
 fn devices_wanted(targets: usize) -> usize {
     targets.max(8)
 }
@@ -33,14 +33,14 @@ pub(crate) struct Placement(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// For a column.
+    /// Credit for columns.
     credit: BTreeMap<TargetId, i128>,
-    /// For the first column of a file.
+    /// Credit for first columns of files.
     first: BTreeMap<TargetId, i128>,
     devices: BTreeMap<Vec<TargetId>, DeviceId>,
 }
 
-/// A choice: the device's targets and the one to begin with.
+/// Placement of one file: the device's targets and the index of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub targets: Vec<TargetId>,
@@ -48,7 +48,7 @@ pub(crate) struct Choice {
 }
 
 impl Placement {
-    /// Chooses for one new file: as many columns as wanted (0: one on each target), or as there are targets.
+    /// Chooses targets for one new file: `columns` of them (0: all), or as many as there are.
     pub(crate) fn choose(&self, usable: &[Usable], columns: u32) -> Option<Choice> {
         let candidates = with_room(usable);
         let width = match columns {
@@ -67,9 +67,9 @@ impl Placement {
         Some(Choice { targets, first })
     }
 
-    /// Other targets for columns of a file with this layout over `targets`: for those that `moves` tells of.
-    /// A target that has a column of the file already gets a second one only when there is no other. None
-    /// when there is no target at all.
+    /// Chooses other targets for the columns of a file for which `moves` is true; the file has this layout
+    /// over `targets`. A target that already has a column of the file gets a second one only when there is no
+    /// other. None when there is no target at all.
     pub(crate) fn choose_again(
         &self,
         usable: &[Usable],
@@ -98,7 +98,7 @@ impl Placement {
             moved.push(other);
         }
         state.pay(&others, &moved);
-        // As a list that ascends, from where it does: then other files may have it, too.
+        // Rotated to an ascending list: other files may then share the device.
         let least = (0..new.len()).min_by_key(|at| new[*at])?;
         let rotated: Vec<_> = (0..new.len()).map(|i| new[(least + i) % new.len()]).collect();
         if !state.devices.contains_key(&rotated) && state.devices.len() >= DEVICES_MAX {
@@ -107,12 +107,12 @@ impl Placement {
         Some(Choice { targets: rotated, first: ((new.len() - least) % new.len()) as u32 })
     }
 
-    /// The device with these targets, if it is known here.
+    /// Device with these targets, if it is known here.
     pub(crate) fn device(&self, targets: &[TargetId]) -> Option<DeviceId> {
         self.lock().devices.get(targets).copied()
     }
 
-    /// Notes a device.
+    /// Adds a device.
     pub(crate) fn learn(&self, targets: Vec<TargetId>, id: DeviceId) {
         self.lock().devices.insert(targets, id);
     }
@@ -122,13 +122,13 @@ impl Placement {
     }
 }
 
-/// Those with room; all of them when none has, so that they answer NOSPC for themselves.
+/// Targets with free space; all targets when none has, so that the data server answers NOSPC.
 fn with_room(usable: &[Usable]) -> Vec<Usable> {
     let roomy: Vec<_> = usable.iter().filter(|u| u.has_room).copied().collect();
     if roomy.is_empty() { usable.to_vec() } else { roomy }
 }
 
-/// In MiB and at least 1, so that full disks still take turns.
+/// Free space in MiB, at least 1, so that full disks still take turns.
 fn weight(usable: &Usable) -> i128 {
     i128::from((usable.free >> 20).max(1))
 }
@@ -144,8 +144,8 @@ impl State {
         }
     }
 
-    /// Those that keep the file pay in equal parts what all have earned. Credit has a bound: a target that
-    /// was out of turn for long does not get all files afterwards.
+    /// Takes the earned credit of all targets in equal parts from the targets that keep the file. Credit has
+    /// a bound: a target that was out of turn for long does not get all files afterwards.
     fn pay(&mut self, usable: &[Usable], targets: &[TargetId]) {
         let all = total(usable);
         for target in targets {
@@ -157,11 +157,11 @@ impl State {
         }
     }
 
-    /// The targets of a device: ascending.
+    /// Targets for a device, ascending.
     fn device_for(&self, usable: &[Usable], width: usize) -> Vec<TargetId> {
         let credit = |target: &TargetId| self.credit.get(target).copied().unwrap_or_default();
         let mut best: Vec<TargetId> = usable.iter().map(|u| u.target).collect();
-        // Of equals, the lower ids: the order is the same each time.
+        // At equal credit the lower id comes first, so that the order is always the same.
         best.sort_by_key(|target| (-credit(target), *target));
         best.truncate(width);
         best.sort_unstable();
@@ -184,7 +184,7 @@ impl State {
         best
     }
 
-    /// The index in `targets` of the one whose turn it is to have the first column.
+    /// Index in `targets` of the target that gets the first column.
     fn turn(&mut self, usable: &[Usable], targets: &[TargetId]) -> u32 {
         let members = usable.iter().filter(|u| targets.contains(&u.target));
         let members: Vec<_> = members.copied().collect();
@@ -217,7 +217,7 @@ mod tests {
         (0..).zip(free_gib).map(|(id, free)| disk(id, *free)).collect()
     }
 
-    /// Places files, and notes the devices that this takes.
+    /// Places files, and adds the devices for them.
     fn place(placement: &Placement, usable: &[Usable], columns: u32, files: usize) -> Vec<Choice> {
         let one = |_| {
             let choice = placement.choose(usable, columns).unwrap();

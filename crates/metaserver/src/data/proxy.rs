@@ -1,4 +1,4 @@
-//! Proxy: file data of clients without a layout are read from and written to the data servers in their name.
+//! Proxy: reads and writes file data at the data servers for clients without a layout.
 //!
 //! Payloads pass through by reference. Pieces of one operation go to their data servers at the same time.
 
@@ -20,16 +20,16 @@ use crate::data::Data;
 use crate::data::migration::Small;
 use crate::errors::FileError;
 
-/// A data server that does not answer in this time is taken for dead, and the client is told to come again.
+/// Time limit of a call to a data server. After it the server counts as dead, and the client gets DELAY.
 const DATA_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// How often a write is tried at other targets: each time all that are known to be unfit are left out.
+/// Maximum of tries of a write at other targets: each try avoids all targets known to be unfit.
 const RELOCATIONS_MAX: usize = 3;
 
-/// Zeros for holes, shared by all.
+/// Shared zero bytes for holes.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
-/// A file's data: where they are, and the name that handles of its objects carry.
+/// Location of a file's data, and the file handle that the handles of its objects carry.
 #[derive(Clone)]
 pub(crate) struct FileData {
     file: FileHandle,
@@ -38,10 +38,11 @@ pub(crate) struct FileData {
     incarnation: u64,
 }
 
-/// The write verifier of this server: changes when it or any data server may have lost unstable writes.
+/// Write verifier of this server. It changes when this server or any data server may have lost unstable
+/// writes.
 ///
-/// One for all files, since a WRITE that reached one data server must be comparable with a COMMIT that
-/// reaches all.
+/// There is one verifier for all files, since a WRITE to one data server must be comparable with a COMMIT to
+/// all of them.
 pub(crate) struct WriteVerifier {
     start: u64,
     state: Mutex<VerifierState>,
@@ -58,7 +59,7 @@ impl WriteVerifier {
         Self { start: random, state: Mutex::default() }
     }
 
-    /// Notes what a data server answered.
+    /// Notes the write verifier of a data server's answer.
     pub(crate) fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
         let mut state = self.state.lock();
         if state.seen.insert(target, verifier).is_some_and(|before| before != verifier) {
@@ -66,7 +67,7 @@ impl WriteVerifier {
         }
     }
 
-    /// The verifier now.
+    /// Returns the current verifier.
     pub(crate) fn get(&self) -> [u8; 8] {
         let epoch = self.state.lock().epoch;
         self.start.wrapping_add(epoch).to_be_bytes()
@@ -81,10 +82,10 @@ fn data_failed(status: data::Status) -> FileError {
         data::Status::ReadOnly => FileError::ReadOnly,
         data::Status::Invalid => FileError::Invalid,
         data::Status::NotSupported => FileError::NotSupported,
-        // The data server has logged which object or target it is, and reports the target's condition.
+        // The data server has logged the object or target, and reports the target's condition.
         data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => FileError::Io,
-        // Until the operator of the data server confirms the restore: the register answer says so in both
-        // logs.
+        // Until the operator of the data server confirms the restore: the answer to its registration is in
+        // both logs.
         data::Status::OtherIncarnation => FileError::Delay,
         other => {
             tracing::error!(status = ?other, "data server refused");
@@ -93,7 +94,7 @@ fn data_failed(status: data::Status) -> FileError {
     }
 }
 
-/// The incarnation of the group as data servers are told it: the first half of its id, and its number.
+/// Incarnation of the group as sent to data servers: the first half of its id, and its number.
 pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), FileError> {
     let incarnation = read::incarnation(view)?.ok_or(FileError::Delay)?;
     let [a, b, c, d, e, f, g, h, ..] = incarnation.id;
@@ -101,7 +102,7 @@ pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), FileError> {
 }
 
 impl Data {
-    /// Where the objects of `inode` are. `Delay` while its data are not in objects: see
+    /// Returns the location of the objects of `inode`. `Delay` while its data are not in objects: see
     /// [`crate::data::migration::migrate_to_objects`].
     pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, FileError> {
         inode.layout().ok_or(FileError::Invalid)?;
@@ -109,7 +110,7 @@ impl Data {
         self.file_data_of(inode.id, inode.generation, columns)
     }
 
-    /// The same from a file's parts, also when the file is no more.
+    /// Like [`Data::file_data`] from a file's parts, also after the removal of the file.
     pub(crate) fn file_data_of(
         &self,
         inode: InodeId,
@@ -123,13 +124,12 @@ impl Data {
         Ok(FileData { file, layout, targets: device.targets, incarnation })
     }
 
-    /// The sealed handles of a file's columns, in the order of columns, with their targets: to do anything
-    /// with.
+    /// Sealed handles of a file's columns with their targets, in the order of columns, for all operations.
     pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
         self.object_handles_for(data, IoMode::ReadWrite)
     }
 
-    /// [`Data::object_handles`] for a layout: those of one to read cannot be written with.
+    /// [`Data::object_handles`] for a layout: the handles of a layout to read do not allow writes.
     pub(crate) fn object_handles_for(&self, data: &FileData, mode: IoMode) -> Vec<(TargetId, Bytes)> {
         let handle = |column| {
             let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
@@ -144,7 +144,7 @@ impl Data {
         (0..data.layout.columns).map(handle).collect()
     }
 
-    /// One call to the data server that has `target`.
+    /// Sends one call to the data server that has `target`.
     pub(crate) fn call_target<A, R>(
         &self,
         target: TargetId,
@@ -159,7 +159,7 @@ impl Data {
         self.call_target_within(target, procedure, arguments, DATA_TIME_MAX)
     }
 
-    /// The same with a limit of its own.
+    /// Like [`Data::call_target`], with a time limit.
     pub(crate) fn call_target_within<A, R>(
         &self,
         target: TargetId,
@@ -179,12 +179,12 @@ impl Data {
             let answer = tokio::select! {
                 biased;
                 answer = reach.peer.call(procedure as u32, &arguments, limit) => answer,
-                // A server that hangs is not waited for any longer.
+                // The target was declared lost: the call ends.
                 () = data.until_lost(target) => return Err(FileError::Io),
             };
             let result: Result<R, data::Status> = answer.map_err(|error| {
                 reach.failed(procedure.name(), &error);
-                // Nobody has the data but this server: the client waits for it to come back, until it is
+                // Only this server has the data: the client waits for its return, until the target is
                 // declared lost.
                 if data.is_lost(target) { FileError::Io } else { FileError::Delay }
             })?;
@@ -196,7 +196,8 @@ impl Data {
         }
     }
 
-    /// Bytes `offset..offset + count` of a file, as far as its size goes; and whether that is its end.
+    /// Reads bytes `offset..offset + count` of a file, up to its size. The second value is true at the end of
+    /// the file.
     pub(crate) async fn read_data(
         &self,
         inode: &Inode,
@@ -241,7 +242,7 @@ impl Data {
         }
         let mut payload = Payload::default();
         for (len, piece) in pieces {
-            // An object ends before a hole does, and holds nothing where nothing was written.
+            // An object may end within the piece: the rest of the piece is a hole.
             let hole = len.checked_sub(piece.len()).ok_or(FileError::Fault)?;
             payload.append(piece);
             push_zeros(&mut payload, hole);
@@ -261,7 +262,7 @@ impl Data {
         self.write_columns(&self.file_data(inode)?, offset, payload, stable).await
     }
 
-    /// The same, to objects that are known.
+    /// Like [`Data::write_data`], with known objects.
     pub(crate) async fn write_columns(
         &self,
         data: &FileData,
@@ -292,8 +293,8 @@ impl Data {
         Ok(())
     }
 
-    /// [`Data::write_data`], to other targets where those of the file are full, fail or are lost, and
-    /// hold nothing of it. The file as it is then.
+    /// [`Data::write_data`] with relocation: columns without data whose targets are full, failed or lost get
+    /// other targets. Returns the current inode.
     pub(crate) async fn write_or_relocate(
         &self,
         mut inode: Inode,
@@ -313,10 +314,10 @@ impl Data {
         self.write_data(&inode, offset, payload, stable).await.map(|()| inode)
     }
 
-    /// Brings a file's unstable writes to disk on all its data servers.
+    /// Makes a file's unstable writes durable on all its data servers.
     pub(crate) async fn commit_data(&self, inode: &Inode) -> Result<(), FileError> {
         if inode.data() == Some(DataPlace::Inline) {
-            return Ok(()); // each write was durable when it was answered
+            return Ok(()); // each write was durable before its answer
         }
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
@@ -335,8 +336,8 @@ impl Data {
         Ok(())
     }
 
-    /// Makes the objects of the columns that `is_meant` tells of, empty and durable, where they are not there
-    /// yet: one call to each target.
+    /// Makes the missing objects of the columns for which `is_meant` is true, empty and durable, with one
+    /// call to each target.
     pub(crate) async fn make_columns(
         &self,
         data: &FileData,
@@ -358,7 +359,7 @@ impl Data {
         Ok(())
     }
 
-    /// Shortens a file's objects to what a file of `size` bytes has of them.
+    /// Truncates a file's objects to their lengths in a file of `size` bytes.
     pub(crate) async fn truncate_data(&self, data: &FileData, size: u64) -> Result<(), FileError> {
         let mut calls = JoinSet::new();
         for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {

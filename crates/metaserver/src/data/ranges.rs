@@ -1,5 +1,5 @@
-//! Ranges of a file, worked on where its data are: finding data and holes, reserving room, making holes. Each
-//! column has one run of a range, so each data server is asked once.
+//! Operations on ranges of a file at the data servers: finding data and holes, reserving space, punching
+//! holes. Each column has one run of a range, so each data server gets one call.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::data::Data;
 use crate::data::migration::{Small, seek_small};
 use crate::errors::FileError;
 
-/// Runs of one READ_PLUS at most: what their lengths and offsets take of a reply stays small.
+/// Maximum of runs in one READ_PLUS: bounds the part of lengths and offsets in the reply.
 pub(crate) const RUNS_MAX: usize = 128;
 
-/// What an ALLOCATE takes of the file systems below: targets on one share its room.
+/// Space that an ALLOCATE needs on each file system below: targets on one file system share its free space.
 #[derive(Default)]
 struct Rooms(BTreeMap<u64, (u64, u64)>);
 
@@ -32,7 +32,7 @@ impl Rooms {
     }
 }
 
-/// What SEEK finds in an object without data.
+/// SEEK result for an object without data.
 fn in_nothing(what: What, offset: u64) -> Option<u64> {
     match what {
         What::Data => None,
@@ -42,7 +42,8 @@ fn in_nothing(what: What, offset: u64) -> Option<u64> {
 }
 
 impl Data {
-    /// The next data or hole at or after `offset`, if any; a hole may be beyond the end of the file.
+    /// Offset of the next data or hole at or after `offset`, if any; a hole may be beyond the end of the
+    /// file.
     pub(crate) async fn seek_data(
         &self,
         inode: &Inode,
@@ -54,12 +55,12 @@ impl Data {
         }
         let layout = self.file_data(inode)?.layout;
         let found = self.seek_columns(inode, offset, what).await?;
-        // The offsets of a column are in the order of the file's, so the first of all is the first of the
-        // columns' own.
+        // Offsets of a column ascend with the file's offsets, so the minimum of the columns' results is the
+        // result for the file.
         Ok(found.into_iter().filter_map(|(column, at)| Some(layout.file_offset(column, at?))).min())
     }
 
-    /// What each column finds at or after `offset` of the file, as offsets in its object.
+    /// SEEK results of each column at or after `offset` of the file, as offsets in its object.
     async fn seek_columns(
         &self,
         inode: &Inode,
@@ -86,11 +87,12 @@ impl Data {
         Ok(found)
     }
 
-    /// Reserves room for a range on all data servers, durably.
+    /// Reserves space for a range on all data servers, durably.
     ///
     /// # Errors
-    /// `NoSpace` if one of them has not enough: all are asked before any reserves. If others take the room in
-    /// between, some of the range may be reserved all the same, which a repetition then finds.
+    /// `NoSpace` if a data server has not enough: all are asked before any reserves. If other files take the
+    /// space in between, a part of the range may be reserved all the same; a repeated ALLOCATE finds it
+    /// reserved.
     pub(crate) async fn allocate_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), FileError> {
         let mut rooms = Rooms::default();
         for (_, asked) in self.allocate_columns(inode, offset, len, true).await? {
@@ -147,8 +149,8 @@ impl Data {
         Ok(())
     }
 
-    /// As [`Data::read_data`], with holes told apart: runs that follow each other, at most
-    /// [`RUNS_MAX`], which may be fewer bytes than wanted; and whether they reach the end of the file.
+    /// Like [`Data::read_data`], with holes reported apart: contiguous runs, at most [`RUNS_MAX`], which may
+    /// have fewer bytes than wanted. The last value is true if the runs reach the end of the file.
     pub(crate) async fn read_runs(
         &self,
         inode: &Inode,
@@ -185,8 +187,9 @@ impl Data {
     }
 }
 
-/// One list of runs from those of the pieces, each with its length: neighbours of a kind become one, and
-/// where an object ended, a hole goes on to the end of the piece. Also how many bytes they are.
+/// Joins the runs of the pieces to one list; each piece comes with its length. Neighbours of the same kind
+/// become one run. After the end of an object, a hole fills the rest of the piece. Also returns the number of
+/// bytes.
 fn join(pieces: Vec<(u64, Vec<Run>)>) -> Result<(Vec<Run>, u64), FileError> {
     let mut runs: Vec<Run> = Vec::new();
     let mut bytes = 0;

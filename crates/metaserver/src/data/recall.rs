@@ -1,4 +1,4 @@
-//! Recalls of layouts that the data of a file need: before its size changes, and when a target is lost.
+//! Layout recalls for a file's data: before a change of its size, and after the loss of a target.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::errors::FileError;
 use crate::state::recall::Holders;
 
 impl Data {
-    /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no
-    /// layout out but those of other clients than `whose`.
+    /// Prepares a truncation as the state machine requires: no migration under way, and layouts recalled from
+    /// the holders `whose`.
     ///
     /// # Errors
-    /// `Delay` as with [`ClientState::recall_layouts`], or while a data server that is to get the data is
-    /// away.
+    /// `Delay` as with [`ClientState::recall_layouts`], or while a data server for migrated data is
+    /// unreachable.
     pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), FileError> {
         if inode.data() == Some(DataPlace::Migrating) {
             self.migrate_to_objects(inode.id).await?;
@@ -22,8 +22,8 @@ impl Data {
         self.state.recall_layouts(inode.id, inode.generation, whose).await
     }
 
-    /// Recalls all layouts of files with a column on a lost target. Clients get no others there, and are
-    /// answered an error for lost data by the metaservers.
+    /// Recalls all layouts of files with a column on a lost target. Clients get no new layouts of these
+    /// files, and the metaservers answer with an error for lost data.
     pub(crate) async fn recall_layouts_of_lost(self: Arc<Self>) {
         let data = Arc::clone(&self);
         let is_lost = move |layout: &LayoutState| {

@@ -1,13 +1,13 @@
-//! Columns that hold nothing, and whose targets cannot take data, get other targets: a new file does not fail
-//! because one of its targets has filled up or fails meanwhile.
+//! Relocation: columns without data get other targets if theirs cannot take data. So a new file does not fail
+//! because one of its targets has filled up or failed meanwhile.
 //!
 //! ```text
 //! WRITE ─▶ target 3: NOSPC ─▶ layouts recalled ─▶ column empty? ─▶ MAKE at target 5 ─▶ Relocate ─▶ WRITE
 //! ```
 //!
-//! What goes on at the old targets meanwhile does not count: no layout is out when the state machine changes
-//! the place, and a write through a metaserver that began before is refused its `Wrote`, and done again by
-//! its client.
+//! Operations at the old targets meanwhile do no harm. No layout is granted when the state machine changes
+//! the layout. A write through a metaserver that began before has its `Wrote` refused, and its client writes
+//! again.
 
 use namespace::{Command, DataPlace, FileLayout, Inode, Reply, TargetId};
 use wire::data::seek::{self, What};
@@ -19,16 +19,16 @@ use crate::errors::FileError;
 use crate::state::recall::Holders;
 
 impl Data {
-    /// Gives columns of a file other targets where those that they have are unfit and hold nothing of it. The
-    /// file with its new place; none: nothing can move.
+    /// Gives other targets to columns of a file that have no data on unfit targets. Returns the file with its
+    /// new layout; none: no column can move.
     ///
     /// # Errors
-    /// `Delay` while a client has not returned a layout, or when another command came in between.
+    /// `Delay` while a client has not returned a layout, or after a conflicting command in between.
     pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, FileError> {
         self.relocate_from(before, &|target| self.cluster.data_servers.is_unfit(target)).await
     }
 
-    /// [`Data::relocate`] from the targets that `leaves` tells of.
+    /// [`Data::relocate`] from the targets for which `leaves` is true.
     pub(crate) async fn relocate_from(
         &self,
         before: &Inode,
@@ -39,7 +39,7 @@ impl Data {
         let inode = self.machine.inode(&*self.machine.view()?, before.id)?;
         let Some(layout) = inode.layout() else { return Ok(None) };
         if Some(layout) != before.layout() {
-            return Ok(Some(inode)); // another call has just done it
+            return Ok(Some(inode)); // another call has just relocated the file
         }
         let to = match inode.data() {
             Some(DataPlace::Striped) => self.place_columns_again(&inode, leaves).await?,
@@ -54,7 +54,7 @@ impl Data {
         }
     }
 
-    /// Another place for a file whose data are with its inode.
+    /// Returns a new layout for a file with inline data.
     async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data_of(inode.id, inode.generation, layout)?;
         let usable = self.cluster.data_servers.usable();
@@ -70,7 +70,7 @@ impl Data {
         }
     }
 
-    /// Another place for those columns of a striped file that hold nothing.
+    /// Returns a new layout for a striped file, with other targets for its empty columns.
     async fn place_columns_again(
         &self,
         inode: &Inode,
@@ -86,7 +86,7 @@ impl Data {
         if unfit.is_empty() {
             return Ok(None);
         }
-        // Before it is looked whether they are empty: nobody writes to them afterwards.
+        // Recalled before the check for empty columns: clients cannot write to them afterwards.
         self.state.recall_layouts(inode.id, inode.generation, Holders::All).await?;
         let inode = self.machine.inode(&*self.machine.view()?, inode.id)?;
         let mut empty = Vec::new();
@@ -104,13 +104,13 @@ impl Data {
             return Ok(None);
         };
         let to = self.layout_of(choice, data.layout.unit).await?;
-        // Those that stay are not made: one that is missing there is lost, and no hole.
+        // Only moved columns are made: a missing object of another column is lost data, and no hole.
         self.make_columns(&self.file_data_of(inode.id, inode.generation, to)?, moves).await?;
         Ok(Some(to))
     }
 
-    /// Whether an object has no data, as its data server says. One that cannot say so may have some that its
-    /// clients were told to be on disk.
+    /// True if an object has no data, according to its data server. An object that cannot be asked about may
+    /// have data that were acknowledged as durable.
     async fn is_empty(&self, inode: &Inode, data: &FileData, column: u32) -> bool {
         let Some((target, handle)) = self.object_handles(data).into_iter().nth(column as usize) else {
             return false;
@@ -123,8 +123,7 @@ impl Data {
         end.is_ok_and(|end| end.found == Some(0))
     }
 
-    /// Whether a column is on a target that is lost, and holds nothing of what the file has: then nothing of
-    /// it is lost.
+    /// True if a column is on a lost target and has no data of the file: then no data are lost.
     pub(crate) fn is_lost_and_empty(
         &self,
         inode: &Inode,
@@ -135,7 +134,7 @@ impl Data {
         self.cluster.data_servers.is_lost(target) && layout.object_len(column, inode.size) == 0
     }
 
-    /// Whether a striped file has a column on a target that is lost.
+    /// True if a striped file has a column on a lost target.
     pub(crate) fn has_lost_column(&self, inode: &Inode) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
         if lost.is_empty() || inode.columns().is_none() {
@@ -144,17 +143,16 @@ impl Data {
         Ok(self.file_data(inode)?.targets.iter().any(|target| lost.contains(target)))
     }
 
-    /// Sees to it that no column of a file is on a target that is lost: before its size is set, or a layout
-    /// granted.
+    /// Relocates all columns of a file that are on lost targets, before a change of its size or a layout
+    /// grant.
     ///
     /// # Errors
-    /// `Io` when one is that holds data.
+    /// `Io` when a column on a lost target has data.
     pub(crate) async fn leave_lost_targets(&self, inode: &Inode) -> Result<(), FileError> {
         if !self.has_lost_column(inode)? {
             return Ok(());
         }
-        // A truncation that waits for the target is not done: nothing can move, and waiting for it would have
-        // no end.
+        // A truncation that waits for the lost target blocks the relocation, and a wait would have no end.
         if namespace::read::pending_truncation(&*self.machine.view()?, inode.id)? {
             return Err(FileError::Io);
         }
@@ -164,10 +162,10 @@ impl Data {
         }
     }
 
-    /// That no truncation of the file is pending, whose outcome its data wait for.
+    /// Checks that no truncation of the file is pending.
     ///
     /// # Errors
-    /// `Delay` while one is; `Io` when it cannot be done, since a target is lost.
+    /// `Delay` while a truncation is pending; `Io` when it cannot be done, because a target is lost.
     pub(crate) fn check_no_truncation(&self, view: &dyn store::View, inode: &Inode) -> Result<(), FileError> {
         if !namespace::read::pending_truncation(view, inode.id)? {
             return Ok(());

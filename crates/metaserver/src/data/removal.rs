@@ -1,5 +1,4 @@
-//! What a data server must not have any more before it is removed: objects of files. Those that hold nothing
-//! go elsewhere.
+//! Removal of a data server: it must have no objects of files. Empty columns are relocated.
 //!
 //! ```text
 //! drained ─▶ LIST ─▶ an object of no file: REMOVE
@@ -19,20 +18,20 @@ use crate::data::Data;
 use crate::data::orphans::ByOwner;
 use crate::errors::FileError;
 
-/// Time for objects to leave one data server in one command. What was done stays done: the next goes on from
-/// there.
+/// Time limit of one command for the removal of objects from a data server. The next command goes on where it
+/// stopped.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Why a data server is not removed.
+/// Objects that keep a data server from being removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Remaining {
     /// Objects of files.
     of_files: u64,
     /// Objects of no file, which a restore keeps for a while.
     orphans: u64,
-    /// That there may be more, since the time was up.
+    /// True if there may be more objects, since the time was up.
     has_more: bool,
-    /// A target that could not be asked.
+    /// Target that could not be asked.
     not_asked: Option<(TargetId, FileError)>,
 }
 
@@ -73,18 +72,18 @@ impl fmt::Display for Remaining {
 }
 
 impl Data {
-    /// Moves the empty columns of files from a data server that drains, and removes their objects there and
-    /// those of no file.
+    /// Moves the empty columns of files from a draining data server, and removes their objects and orphans
+    /// there.
     ///
     /// # Errors
-    /// What is left on it.
+    /// The objects that remain on it.
     pub(super) async fn leave_data_server(&self, key: NodeKey) -> Result<(), Remaining> {
         let map = self.cluster.map();
         let targets = map.data_servers.iter().find(|server| NodeKey::DataServer(server.id) == key);
         let mut remaining = Remaining::default();
         let until = Instant::now() + LEAVE_TIME_MAX;
         for target in targets.map(|server| server.targets.clone()).unwrap_or_default() {
-            // Nothing waits for the objects of a lost one.
+            // A removal does not wait for the objects of a lost target.
             if self.cluster.data_servers.is_lost(target) {
                 continue;
             }
@@ -123,7 +122,7 @@ impl Data {
         }
     }
 
-    /// Moves one file's empty columns; how many of its objects stay.
+    /// Moves one file's empty columns. Returns the number of its objects that remain.
     async fn leave_objects(&self, target: TargetId, inode: InodeId, objects: u64) -> Result<u64, FileError> {
         let Some(inode) = read::inode(&*self.machine.view()?, inode)? else {
             return Ok(0);
@@ -132,7 +131,7 @@ impl Data {
         let before = self.file_data_of(inode.id, inode.generation, layout)?;
         let moved = match self.relocate_from(&inode, &|of| of == target).await {
             Ok(moved) => moved.and_then(|moved| moved.layout()).filter(|moved| *moved != layout),
-            // A client keeps a layout, or a data server is away: another try may find it otherwise.
+            // A client keeps a layout, or a data server is unreachable: a later try may succeed.
             Err(_) => None,
         };
         let Some(to) = moved else { return Ok(objects) };
@@ -146,13 +145,13 @@ impl Data {
         let left: Vec<_> =
             handles.filter(|(column, _)| is_left(*column)).map(|(_, (_, handle))| handle).collect();
         let count = left.len() as u64;
-        // Nothing comes back to it while it drains.
+        // A draining server gets no new objects.
         self.remove_objects(target, left).await?;
         Ok(objects.saturating_sub(count))
     }
 }
 
-/// How many of the objects each file has.
+/// Number of listed objects of each file.
 fn by_inode(objects: &[ObjectEntry]) -> BTreeMap<InodeId, u64> {
     let mut files = BTreeMap::new();
     for entry in objects {

@@ -1,5 +1,4 @@
-//! What clients report of their dealings with data servers (LAYOUTERROR, LAYOUTSTATS), and what is done about
-//! it.
+//! Client reports about data servers (LAYOUTERROR, LAYOUTSTATS), and the reactions to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use wire::data::{self, Procedure};
 
 use crate::data::Data;
 
-/// A data server that says nothing for this long when it is asked how it is gets no new files.
+/// Time limit of a health check. A data server without an answer in this time gets no new files.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Counters, and the targets that are being looked at.
+/// Counters, and targets with a health check under way.
 #[derive(Debug, Default)]
 pub struct Reports {
     pub(crate) layout_errors: Counter,
@@ -26,7 +25,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Puts the counters into `registry`.
+    /// Registers the counters with `registry`.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "layout_errors",
@@ -49,7 +48,7 @@ impl Reports {
         }
     }
 
-    /// Whether nobody else is looking at `target`; then the caller has to.
+    /// Returns true if no health check of `target` is under way; then the caller must do it.
     fn begin(&self, target: TargetId) -> bool {
         self.looking.lock().insert(target)
     }
@@ -60,8 +59,8 @@ impl Reports {
 }
 
 impl Data {
-    /// Asks the data servers of these targets how they are, in the background. One that does not answer
-    /// counts as silent at once, and not only when its reports stay away, until it reports again.
+    /// Checks the health of these targets' data servers, in the background. A server without an answer counts
+    /// as silent at once, before its heartbeats are missed, until its next heartbeat.
     pub(crate) fn look_at(&self, targets: &[TargetId]) {
         for target in targets.iter().copied().filter(|target| self.reports.begin(*target)) {
             let (reports, data) = (Arc::clone(&self.reports), Arc::clone(&self.cluster.data_servers));

@@ -1,15 +1,16 @@
-//! Sizes, times and change attributes that are true now: of a file that a client writes through a layout, or
-//! wrote and left, the data servers know them ([`namespace::Unsettled`]). Whoever tells attributes of a file,
-//! or depends on its size, asks here first.
+//! Unsettled files: current sizes, times and change attributes. While a client writes a file through a
+//! layout, and until the file is settled, the data servers know them ([`namespace::Unsettled`]). Operations
+//! that return attributes of a file, or depend on its size, call [`Data::true_inode`] first.
 //!
 //! ```text
-//! asker     true_inode ─▶ marked? ─no──────────────────────────────────────────────▶ inode
+//! operation true_inode ─▶ marked? ─no──────────────────────────────────────────────▶ inode
 //!                           └yes─▶ STAT of all columns ─▶ news? ─▶ Observe (durable) ─▶ inode
 //! leader    each file without a layout to write: STAT with sync ─▶ Observe ─▶ the mark goes
 //! ```
 //!
-//! What was told is in the log before it is told, so it does not go back after a fail-over. All columns are
-//! asked side by side. Askers of one file share a round that began after they came.
+//! An observation is in the log before it is sent to a client, so attributes do not go back after a
+//! fail-over. The data servers of all columns are asked in parallel. Operations on one file share a round
+//! that began after they came.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,30 +30,30 @@ use crate::data::Data;
 use crate::data::proxy::FileData;
 use crate::errors::FileError;
 
-/// An operation waits this long for a data server that does not answer; then its client is told to come
-/// again, so that no slot is held.
+/// Time that an operation waits for a data server that does not answer. After it, the answer is DELAY, so
+/// that the operation does not hold a session slot.
 const HOLD_MAX: Duration = Duration::from_secs(2);
-/// One call of STAT: no disk is read for it most often.
+/// Time limit of a STAT call, which mostly reads no disk.
 const STAT_TIME_MAX: Duration = Duration::from_secs(1);
-/// The pause before a data server that did not answer is asked again.
+/// Pause before the next call to a data server that did not answer.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// The same with sync, which brings everything to disk that a client left unsynced.
+/// Time limit of a STAT call with sync, which makes all unstable writes of clients durable.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(20);
-/// How often the leader looks for files to settle: a client asks the data servers at most for this long after
-/// a close.
+/// Interval of the leader's search for files to settle: after a close, operations ask the data servers at
+/// most for this long.
 const SETTLE_EVERY: Duration = Duration::from_millis(250);
-/// Files in one round of calls and one command: with 64 columns each, 16,384 handles of some 60 bytes.
+/// Files in one round of calls and one command: with 64 columns each, 16,384 handles of about 60 bytes.
 const FILES_AT_ONCE: usize = 256;
 
-/// Rounds of questions that are under way.
+/// Rounds of STAT calls under way.
 #[derive(Default)]
 pub(crate) struct Rounds {
     files: Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<Option<Round>>>>>,
-    /// Tells what came before what.
+    /// Counter that orders rounds and operations.
     ticket: AtomicU64,
 }
 
-/// The last round of a file.
+/// Last round of a file.
 struct Round {
     began: u64,
     outcome: Result<(), FileError>,
@@ -65,32 +66,31 @@ impl Rounds {
 
     fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<Option<Round>>> {
         let mut files = self.files.lock();
-        // Files that no operation waits for are forgotten, so that the map stays small.
+        // Files without a waiting operation are dropped, so that the map stays small.
         files.retain(|_, file| Arc::strong_count(file) > 1);
         Arc::clone(files.entry(inode).or_default())
     }
 }
 
-/// Attributes that follow from a file's data.
+/// Attributes that depend on a file's data.
 const OF_DATA: Bitmap =
     Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]);
 
-/// Whether any of these attributes follows from a file's data.
+/// True if any of these attributes depends on a file's data.
 pub(crate) fn depend_on_data(attributes: &Bitmap) -> bool {
     !attributes.intersection(&OF_DATA).is_empty()
 }
 
-/// The columns that one target has, as (file, column) among those that are asked for, and the handles of
-/// their objects.
+/// Columns on one target, as (index of the file in the round, column), and the handles of their objects.
 type Columns = (Vec<(usize, usize)>, Vec<Bytes>);
 
-/// A file whose data servers are asked.
+/// A file in a round of STAT calls.
 struct Asked {
     inode: InodeId,
     truncations: u32,
     mark: Unsettled,
     layout: FileLayout,
-    /// By column; none: its data server did not answer, or says that it cannot.
+    /// STAT results by column; none: the data server did not answer, or its target failed.
     objects: Vec<Option<ObjectStat>>,
 }
 
@@ -120,8 +120,8 @@ fn time(ns: u64) -> Time {
     Time { seconds: (ns / NS) as i64, nanoseconds: (ns % NS) as u32 }
 }
 
-/// A hash of lengths and times. Each step maps one word to one (splitmix64), so that two states that differ
-/// in one word never have the same.
+/// Hash of lengths and times. Each step is a bijection of one word (splitmix64), so two states that differ in
+/// one word never have the same hash.
 fn version(objects: impl Iterator<Item = ObjectStat>) -> u64 {
     let mix = |hash: u64, word: u64| {
         let mixed = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -133,11 +133,11 @@ fn version(objects: impl Iterator<Item = ObjectStat>) -> u64 {
 }
 
 impl Data {
-    /// `inode` with the size, times and change attribute that it has now: what data servers acknowledged
-    /// before the call counts.
+    /// Returns `inode` with its current size, times and change attribute: with all writes that data servers
+    /// acknowledged before the call.
     ///
     /// # Errors
-    /// `Delay` when a data server of the file has not answered for [`HOLD_MAX`].
+    /// `Delay` when a data server of the file has not answered within [`HOLD_MAX`].
     pub(crate) async fn true_inode(&self, inode: Inode) -> Result<Inode, FileError> {
         let came = self.rounds.ticket();
         if !self.is_unsettled(&*self.machine.view()?, &inode)? {
@@ -148,13 +148,13 @@ impl Data {
         if now.generation == inode.generation { Ok(now) } else { Err(FileError::Stale) }
     }
 
-    /// The same for an operation that depends on the size only from `end` on: bytes below the size that is
-    /// known are there.
+    /// Like [`Data::true_inode`], for an operation that depends on the size only from `end` on: bytes below
+    /// the known size exist.
     pub(crate) async fn true_inode_beyond(&self, inode: Inode, end: u64) -> Result<Inode, FileError> {
         if end <= inode.size { Ok(inode) } else { self.true_inode(inode).await }
     }
 
-    /// Whether the data servers may know more of a file than its inode says.
+    /// True if the data servers may have newer attributes of a file than its inode.
     pub(crate) fn is_unsettled(&self, view: &dyn View, inode: &Inode) -> Result<bool, FileError> {
         if inode.columns().is_none() {
             return Ok(false);
@@ -162,7 +162,7 @@ impl Data {
         Ok(read::unsettled(view, inode.id)?.is_some())
     }
 
-    /// Has what the data servers know become part of a file, unless that was done in a round since `came`.
+    /// Observes a file: updates its inode from the data servers, unless a round since `came` has done so.
     async fn learn(&self, inode: InodeId, came: u64) -> Result<(), FileError> {
         let file = self.rounds.of(inode);
         let mut last = file.lock().await;
@@ -185,9 +185,9 @@ impl Data {
         outcome
     }
 
-    /// Has what the data servers know become part of these files, as far as they are unsettled. Those are
-    /// returned of which a data server did not answer. `durable`: the data are made durable first, so that a
-    /// file that nobody can write through a layout is settled by it.
+    /// Observes these files, as far as they are unsettled: updates their inodes from the data servers.
+    /// Returns the files with a data server that did not answer. With `durable` the data are made durable
+    /// first, so that a file without layouts to write becomes settled.
     pub(crate) async fn observe(&self, files: &[InodeId], durable: bool) -> Result<Vec<InodeId>, FileError> {
         let mut failed = Vec::new();
         for some in files.chunks(FILES_AT_ONCE) {
@@ -208,14 +208,14 @@ impl Data {
         Ok(failed)
     }
 
-    /// What the data servers know of one file, if it is unsettled and all of them answer.
+    /// Observation of one file, if it is unsettled and all its data servers answer.
     pub(crate) async fn observation(&self, inode: InodeId) -> Option<Observation> {
         let (known, _) = self.ask(&[inode], false).await.ok()?;
         known.into_iter().next().map(|(_, observation)| observation)
     }
 
-    /// Asks the data servers of all unsettled files among `files`, each of them once. Files of which one did
-    /// not answer come second.
+    /// Sends STAT to the data servers of all unsettled files among `files`, one call to each server. The
+    /// second list has the files with a data server that did not answer.
     async fn ask(
         &self,
         files: &[InodeId],
@@ -239,7 +239,7 @@ impl Data {
             let Some(mark) = read::unsettled(&*view, *id)? else { continue };
             let Some(inode) = read::inode(&*view, *id)? else { continue };
             let Some(layout) = inode.columns() else { continue };
-            // The objects are longer than the file until they are truncated: the size is the one that was
+            // The objects are longer than the file until they are truncated: the size is the size that was
             // set.
             if read::pending_truncation(&*view, *id)? {
                 continue;
@@ -251,7 +251,7 @@ impl Data {
         Ok((asked, data))
     }
 
-    /// Fills in what the objects are. Returns the files of which a data server did not answer.
+    /// Fills in the STAT results. Returns the files with a data server that did not answer.
     async fn stat_columns(
         &self,
         asked: &mut [Asked],
@@ -284,17 +284,17 @@ impl Data {
                 }
                 Ok(_) => return Err(FileError::Fault),
                 Err(FileError::Delay) => silent.extend(places.iter().map(|(file, _)| asked[*file].inode)),
-                // Its disk failed. What was on it cannot be read, and what is known of the file is told.
+                // The target's disk failed. Its data cannot be read, and the known attributes are used.
                 Err(status) => tracing::debug!(?status, "a target cannot say how long its objects are"),
             }
         }
         Ok(silent)
     }
 
-    /// What a grant of a layout to write says of the objects before it: [`Observation::version`].
+    /// [`Observation::version`] of the objects before a grant of a layout to write.
     pub(crate) async fn version_before_grant(&self, inode: &Inode) -> Result<u64, FileError> {
-        // Its objects were made just now. Unknown: the first look finds another version, and takes that for a
-        // write.
+        // New objects get a random version: the first round finds another version, and takes the difference
+        // for a write.
         let Some(layout) = inode.columns() else { return Ok(self.machine.entropy.u64()) };
         let mark = read::unsettled(&*self.machine.view()?, inode.id)?;
         if let Some(mark) = mark {
@@ -307,8 +307,8 @@ impl Data {
         Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.machine.entropy.u64() })
     }
 
-    /// Settles files that were written through layouts, for ever: what a client left when it closed a file,
-    /// died, or lost its layout, and what a metaserver that led before has not come to.
+    /// Settles files that were written through layouts: after a client closed the file, died, or lost its
+    /// layout, and files that an earlier leader did not settle. Never returns.
     pub(crate) async fn settle_files(self: Arc<Self>) {
         loop {
             if self.machine.replica.leads()

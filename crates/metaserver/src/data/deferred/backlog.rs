@@ -1,14 +1,14 @@
-//! How far each target is with the work on objects: only what is open for a target is sent to it, and one
-//! that does not answer is asked again after a pause that grows.
+//! Progress of each target with deferred object operations. Only open records are sent to a target. A target
+//! that does not answer is tried again after a pause that grows.
 //!
 //! ```text
 //! records       1  2  3  4  5  6  7  8
-//! mark          ────────────────────▶│     all targets but those behind have done these
+//! mark          ────────────────────▶│     done by all targets that are not behind
 //! target 9      ──────▶│ behind, until 12:00:07
 //! ```
 //!
-//! Records have ascending ids, so one number says what a target has done. It is kept in memory by the
-//! metaserver that leads: the next one begins at 0, for a removal that is done twice does no harm.
+//! Records have ascending ids, so one number is enough for a target's progress. The leader keeps it in
+//! memory. A new leader begins at 0, since a removal that is done twice does no harm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,31 +19,30 @@ use tokio::time::Instant;
 
 /// The first pause after a failure; each further failure doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// A data server that comes back registers, which ends its pause; so this is for what fails without being
-/// away.
+/// Maximum pause. It is for failures of a data server that stays registered: a registration ends the pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Truncations that are remembered as open; with more, all records are gone through again.
+/// Maximum of open truncations in memory; beyond it, all records are read again.
 const TRUNCATIONS_MAX: usize = 10_000;
 
-/// See the module.
+/// Progress of all targets, and truncations under way.
 #[derive(Default)]
 pub(crate) struct Backlog(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Targets that are not behind have done all work with ids up to this.
+    /// Last record that all targets which are not behind have done.
     mark: u64,
     behind: BTreeMap<TargetId, Behind>,
-    /// Truncations that were found and are not done, by the ids of their records.
+    /// Truncations found and not done, by the ids of their records.
     truncations: BTreeMap<u64, Pause>,
-    /// There are truncations that are not in `truncations`.
+    /// True if there are open truncations that are not in `truncations`.
     more_truncations: bool,
 }
 
 struct Behind {
     mark: u64,
     pause: Pause,
-    /// It is tried in this round.
+    /// True if the target is tried in this round.
     tried: bool,
 }
 
@@ -86,7 +85,8 @@ impl Backlog {
         state.truncations.clear();
     }
 
-    /// Begins a round: after which record it begins. Nothing waits for `lost` targets any more.
+    /// Begins a round. Returns the record after which the round begins. Records for `lost` targets are
+    /// skipped.
     pub(crate) fn begin(&self, lost: &BTreeSet<TargetId>, now: Instant) -> u64 {
         let mut state = self.lock();
         let mut after = if state.more_truncations { 0 } else { state.mark };
@@ -102,7 +102,7 @@ impl Backlog {
         after
     }
 
-    /// Whether the record is to be sent to the target in this round.
+    /// True if the record is to be sent to the target in this round.
     pub(crate) fn is_open(&self, target: TargetId, record: u64) -> bool {
         let state = self.lock();
         match state.behind.get(&target) {
@@ -111,19 +111,19 @@ impl Backlog {
         }
     }
 
-    /// Whether the target has done the record, once what was open up to there was sent.
+    /// True if the target has done the record, after the open records up to it were sent.
     pub(crate) fn has_done(&self, target: TargetId, record: u64) -> bool {
         self.lock().behind.get(&target).is_none_or(|behind| behind.mark >= record)
     }
 
-    /// The target has done all records up to `record`.
+    /// Notes that the target has done all records up to `record`.
     pub(crate) fn done(&self, target: TargetId, record: u64) {
         if let Some(behind) = self.lock().behind.get_mut(&target) {
             behind.mark = behind.mark.max(record);
         }
     }
 
-    /// The target has not done what came after `record`.
+    /// Notes that the target has not done the records after `record`.
     pub(crate) fn failed(&self, target: TargetId, record: u64, now: Instant) {
         let mut state = self.lock();
         let mark = state.mark.max(record);
@@ -133,14 +133,14 @@ impl Backlog {
         behind.pause.grow(now);
     }
 
-    /// Ends a round that came to the record `last`, of all that there are.
+    /// Ends a round that processed all records, up to `last`.
     pub(crate) fn end(&self, last: u64) {
         let mut state = self.lock();
         state.mark = state.mark.max(last);
         state.behind.retain(|_, behind| !behind.tried);
     }
 
-    /// A truncation was found.
+    /// Adds a truncation.
     pub(crate) fn truncation_found(&self, record: u64, now: Instant) {
         let mut state = self.lock();
         if state.truncations.len() < TRUNCATIONS_MAX {
@@ -150,13 +150,13 @@ impl Backlog {
         }
     }
 
-    /// The truncations that are to be tried.
+    /// Truncations to try now.
     pub(crate) fn truncations_due(&self, now: Instant) -> Vec<u64> {
         let state = self.lock();
         state.truncations.iter().filter(|(_, pause)| pause.until <= now).map(|(record, _)| *record).collect()
     }
 
-    /// A truncation was tried: whether there is nothing left to do.
+    /// Notes a try of a truncation; `is_over`: nothing is left to do.
     pub(crate) fn truncation_tried(&self, record: u64, is_over: bool, now: Instant) {
         let mut state = self.lock();
         if is_over {
@@ -166,7 +166,7 @@ impl Backlog {
         }
     }
 
-    /// When something is to be tried again; none: nothing has failed.
+    /// Time of the next try; none: nothing has failed.
     pub(crate) fn next_try(&self) -> Option<Instant> {
         let state = self.lock();
         let targets = state.behind.values().map(|behind| behind.pause.until);
@@ -181,7 +181,7 @@ mod tests {
     const A: TargetId = TargetId(1);
     const B: TargetId = TargetId(2);
 
-    /// Sends all records up to `last` that are open; says which to which target.
+    /// Sends all open records up to `last`; returns the records sent to each target.
     fn round(
         backlog: &Backlog,
         last: u64,
