@@ -25,7 +25,7 @@ pub(crate) fn access(server: &Metaserver, context: &Context, args: Args) -> Resu
     if user.may(&inode, Permission::READ) {
         access |= READ;
     }
-    // A name is changed by who may also look it up.
+    // A change of a directory's entries needs search permission as well.
     let writing = if inode.directory().is_some() { Permission::WRITE_AND_SEARCH } else { Permission::WRITE };
     if user.may(&inode, writing) {
         access |= MODIFY | EXTEND | DELETE;

@@ -1,6 +1,6 @@
-//! ALLOCATE (RFC 7862, section 15.1): room for a range is reserved on the data servers. The file is as long
-//! afterwards as if zeros had been written where nothing was; all of it is durable when the client is
-//! answered.
+//! ALLOCATE (RFC 7862, section 15.1): reserves space for a range on the data servers. The size of the file is
+//! then as if zeros had been written to the range where it had no data. All of it is durable before the
+//! reply.
 
 use wire::nfs4::Status;
 use wire::nfs4::allocate::Args;

@@ -1,4 +1,4 @@
-//! BACKCHANNEL_CTL (RFC 8881, section 18.33): the program of call-backs, and what they carry as credential.
+//! BACKCHANNEL_CTL (RFC 8881, section 18.33): program number and RPC credential of callbacks.
 
 use namespace::{Callback, CallbackCredential, Command, SessionId};
 use wire::nfs4::Status;
@@ -18,11 +18,11 @@ pub(crate) async fn control(server: &Metaserver, context: &mut Context, args: Ar
     Ok(())
 }
 
-/// The first that we can of what the client accepts: it refuses any other (section 18.36.3). Linux asks for
-/// AUTH_SYS, nfs-rs for AUTH_NONE.
+/// Program and credential of callbacks: the first supported entry of the client's list, since the client
+/// refuses any other (section 18.36.3). Linux asks for AUTH_SYS, nfs-rs for AUTH_NONE.
 ///
 /// # Errors
-/// `NoEnt` when there is only RPCSEC_GSS: its handles must be the server's own, which has none.
+/// `NoEnt` when the list has only RPCSEC_GSS: it needs handles of the server, and this server has none.
 pub(super) fn callback(program: u32, accepted: Vec<CallbackSec>) -> Result<Callback, Status> {
     let any = accepted.is_empty();
     let possible = accepted.into_iter().find_map(|accepted| match accepted {

@@ -1,4 +1,4 @@
-//! BIND_CONN_TO_SESSION (RFC 8881, section 18.34): a connection carries a session's call-backs from now on.
+//! BIND_CONN_TO_SESSION (RFC 8881, section 18.34): associates a connection with a session's back channel.
 
 use namespace::ClientId;
 use nfs::Nfs4;
@@ -19,7 +19,7 @@ pub(crate) async fn bind(server: &Metaserver, context: &Context, args: Args) -> 
         session.comes_from_elsewhere();
     }
     if !context.connection.is_associated(args.sessid) {
-        // What the client did at another metaserver is its own, however lazily it reads.
+        // The barrier sees what the client did at another metaserver, whatever the consistency of the export.
         server.machine.read_barrier().await?;
     }
     if dir != DirFromServer::Back {

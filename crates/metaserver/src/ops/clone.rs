@@ -1,9 +1,9 @@
 //! CLONE (RFC 7862, section 15.13): the objects of the target share the data of the source's (reflink).
 //!
-//! Only where that can be: each column of the target on the same file system, of the same data server, as
-//! what it is to hold, and a file system that can share. A target that has nothing yet gets its columns
-//! there. Elsewhere NFS4ERR_NOTSUPP: who asks for a clone wants it at once and for no room, and `cp
-//! --reflink=auto` then tries COPY.
+//! Each column of the target must be on the same file system, of the same data server, as its source data,
+//! and the file system must support reflinks. A target without data gets its columns there. Otherwise the
+//! answer is NFS4ERR_NOTSUPP: a clone must be fast and take no space, and `cp --reflink=auto` then tries
+//! COPY.
 
 use wire::nfs4::Status;
 use wire::nfs4::clone::Args;
@@ -26,14 +26,14 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     let source_end = args.src_offset + count;
     let block = u64::from(CLONE_BLOCK_BYTES);
     let aligned = |offset: u64| offset.is_multiple_of(block);
-    // The last block of the source may be a part of one.
+    // The last block of the source may be partial.
     let whole = aligned(count) || source_end >= source.size;
     let overlap = source.id == target.id && args.src_offset < end && args.dst_offset < source_end;
     if !aligned(args.src_offset) || !aligned(args.dst_offset) || !whole || overlap {
         return Err(Status::Inval);
     }
     if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
-        return Ok(()); // nothing to share: as quick, and as much at once
+        return Ok(()); // small files are copied: equally fast and atomic
     }
     let user = server.caller(context)?;
     clear_set_id(server, &mut Request::Compound(context), &user, &target).await?;

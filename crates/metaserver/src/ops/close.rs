@@ -1,4 +1,4 @@
-//! CLOSE (RFC 8881, section 18.2). Layouts return on the last close, and a removed file's data go with it.
+//! CLOSE (RFC 8881, section 18.2). The last close returns layouts, and deletes the data of a removed file.
 
 use namespace::Command;
 use wire::nfs4::close::{Args, ResOk};
@@ -18,7 +18,7 @@ pub(crate) async fn close(server: &Metaserver, context: &mut Context, args: Args
     };
     server.change(context, prepare).await?;
     server.state.note_returned();
-    server.state.tell_lock_waiters(inode); // its locks went with it
-    // The state is gone; RFC 8881 has the invalid stateid returned, so that no one tries it again.
+    server.state.tell_lock_waiters(inode); // the close has released its locks
+    // The state is removed. RFC 8881 has the invalid stateid returned, so that it is not used again.
     Ok(ResOk { open_stateid: Stateid::INVALID })
 }

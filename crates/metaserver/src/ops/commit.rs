@@ -1,4 +1,4 @@
-//! COMMIT through the metaserver (RFC 8881, section 18.3), for data that were written through it.
+//! COMMIT through the metaserver (RFC 8881, section 18.3), for data that were written through the metaserver.
 
 use wire::nfs4::Status;
 use wire::nfs4::commit::{Args, ResOk};

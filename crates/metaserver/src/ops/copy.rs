@@ -1,8 +1,8 @@
-//! COPY (RFC 7862, section 15.2) within the cluster: the data servers copy among themselves.
+//! COPY (RFC 7862, section 15.2) within the cluster: data is copied between data servers.
 //!
-//! It is always synchronous, so there is never a copy that OFFLOAD_STATUS or OFFLOAD_CANCEL could ask for.
-//! What a reply counts are the first bytes of the range, without a gap: to a client that is as if they were
-//! copied in order. They are durable after a COMMIT with the same verifier, as unstable writes are.
+//! COPY is always synchronous, so OFFLOAD_STATUS and OFFLOAD_CANCEL never find a copy. The count in a reply
+//! is the number of bytes from the start of the range, without a gap: for the client they are copied in
+//! order. They are durable after a COMMIT with the same verifier, like unstable writes.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use crate::files::Request;
 use crate::files::write::{clear_set_id, end_of, write_bytes, wrote};
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
-    // Taken before the first byte goes: see WRITE.
+    // Read before the first byte is copied: see WRITE.
     let writeverf = server.data.write_verifier.get();
     if !args.source_server.is_empty() {
-        // From another server. Not NOTSUPP, after which Linux tries no COPY at all any more; this sends a
-        // client to reading and writing (section 11.1.2.3).
+        // From another server. The error is not NOTSUPP, after which Linux never tries COPY again. This error
+        // makes a client read and write (section 11.1.2.3).
         return Err(Status::OffloadDenied);
     }
     let source = readable_source(server, context, args.src_stateid)?;
@@ -54,8 +54,8 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     Ok(done(copied, committed))
 }
 
-/// A small file is read here and written to where the target's data are: most often in one command, and
-/// durable. Whether it was one.
+/// Copies a small file: reads it here, and writes it to the target's data, mostly in one durable command.
+/// Returns true if the source was a small file.
 pub(super) async fn copy_small(
     server: &Metaserver,
     context: &mut Context,
@@ -76,18 +76,18 @@ pub(super) async fn copy_small(
     Ok(true)
 }
 
-/// What becomes of a target that was to be striped in another way than its source.
+/// Rule for a target whose striping would differ from its source's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unlike {
-    /// It is striped as its directory says.
+    /// The target keeps the striping of its directory.
     Stays,
-    /// It is striped as the source: nothing else can share data with it.
+    /// The target gets the source's striping: data can be shared only between equal layouts.
     Changes,
 }
 
-/// The target with its data on the data servers. If it has nothing yet, not even objects, its columns come to
-/// the same targets as the source's, where these take new files (a copy is how data leave a server that
-/// drains): what it gets then needs no network, or is shared.
+/// Returns the target with its data in objects. If the target has no data and no objects yet, its columns are
+/// placed on the source's targets, provided these take new files (a copy moves data off a draining server).
+/// Then the copy needs no network, or shares the data.
 pub(super) async fn in_columns_like(
     server: &Metaserver,
     source: &Inode,
@@ -106,7 +106,7 @@ pub(super) async fn in_columns_like(
     Ok(server.data.in_columns(target).await?)
 }
 
-/// Whether all targets of a source's columns take new files.
+/// True if all targets of a source's columns take new files.
 fn take_new_files(server: &Metaserver, source: &Inode, layout: FileLayout) -> Result<bool, Status> {
     let data = server.data.file_data_of(source.id, source.generation, layout)?;
     let usable: BTreeSet<TargetId> = server
@@ -122,7 +122,7 @@ fn take_new_files(server: &Metaserver, source: &Inode, layout: FileLayout) -> Re
         .all(|column| layout.target(&data.targets, column).is_some_and(|target| usable.contains(&target))))
 }
 
-/// The saved file, if it may be read under `stateid`, and can be now.
+/// Returns the saved file, if `stateid` permits reading it and its data are available.
 pub(super) fn readable_source(
     server: &Metaserver,
     context: &Context,
@@ -135,7 +135,7 @@ pub(super) fn readable_source(
         return Err(Status::Stale);
     }
     let Kind::File(_) = inode.kind else { return Err(Status::WrongType) };
-    // "The current stateid" is here the one that goes with the saved file.
+    // "The current stateid" here means the stateid of the saved filehandle.
     let stateid =
         if stateid == Stateid::CURRENT { saved.stateid.ok_or(Status::BadStateid)? } else { stateid };
     server.check_io(&*view, context, stateid, &inode, Share::READ)?;
@@ -143,7 +143,7 @@ pub(super) fn readable_source(
     Ok(inode)
 }
 
-/// The current file, if it may be written under `stateid`, and can be now.
+/// Returns the current file, if `stateid` permits writing it and its data are available.
 pub(super) fn target(server: &Metaserver, context: &Context, stateid: Stateid) -> Result<Inode, Status> {
     writable(server, context, stateid).map_err(|status| match status {
         Status::IsDir | Status::Symlink => Status::WrongType,
@@ -151,7 +151,8 @@ pub(super) fn target(server: &Metaserver, context: &Context, stateid: Stateid) -
     })
 }
 
-/// How many bytes that is: none means all up to the end of the source, which the range must not go beyond.
+/// Number of bytes of a copy: a count of 0 means all up to the end of the source. The range must not go
+/// beyond that end.
 pub(super) fn count(source: &Inode, offset: u64, count: u64) -> Result<u64, Status> {
     let size = source.size;
     let there = size.checked_sub(offset).ok_or(Status::Inval)?;

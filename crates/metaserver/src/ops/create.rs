@@ -1,4 +1,4 @@
-//! CREATE (RFC 8881, section 18.4): everything but regular files.
+//! CREATE (RFC 8881, section 18.4): all kinds of inodes but regular files.
 
 use namespace::{Exists, NewNode, Reply};
 use wire::nfs4::create::{Args, CreateType, ResOk};
@@ -14,7 +14,7 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
     let user = server.caller(context)?;
     let name = names::checked(&args.objname)?;
     if args.createattrs.size.is_some() {
-        return Err(Status::Inval); // only files have one that can be set, and OPEN makes those
+        return Err(Status::Inval); // only regular files have a settable size, and OPEN makes those
     }
     let wanted = Wanted::for_new(&args.createattrs, &server.attributes.idmap())?;
     let mut attrset = settable_of(&args.createattrs);

@@ -9,19 +9,19 @@ use super::exchange_id::principal;
 use crate::Metaserver;
 use crate::compound::Context;
 
-/// The longest request or reply: a megabyte of payload and what stands around it.
+/// Maximum size of a request or reply: a megabyte of payload, and headers.
 const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (32 << 10);
-/// A shorter message could not carry SEQUENCE and a small operation with its file handle.
+/// Minimum size of a message: SEQUENCE and a small operation with its file handle.
 const MESSAGE_BYTES_MIN: u32 = 256;
-/// CB_SEQUENCE and CB_LAYOUTRECALL with the RPC header, and somewhat more.
+/// Minimum size of a callback: CB_SEQUENCE and CB_LAYOUTRECALL with the RPC header, and some reserve.
 const CALLBACK_BYTES_MIN: u32 = 256;
-/// CB_SEQUENCE and the operation that it is there for.
+/// Minimum of operations in a callback: CB_SEQUENCE and one more.
 const CALLBACK_OPERATIONS_MIN: u32 = 2;
-/// The longest reply that a slot keeps.
+/// Maximum size of a reply that a slot keeps.
 const CACHED_BYTES_MAX: u32 = 64 << 10;
-/// Operations in a compound.
+/// Maximum of operations in a compound.
 const OPERATIONS_MAX: u32 = 128;
-/// Slots of a session: what a Linux client asks for.
+/// Maximum of slots of a session: the number that a Linux client requests.
 const SLOTS_MAX: u32 = 64;
 
 pub(crate) async fn create_session(
@@ -47,7 +47,7 @@ pub(crate) async fn create_session(
     let Reply::Session { id, client, sequence, channels, ended } = reply else {
         return Err(Status::ServerFault);
     };
-    // The command has ended a courtesy.
+    // The command has ended the client's courtesy.
     server.state.leases.begin(client, server.machine.clock.monotonic());
     if let Some(before) = ended {
         server.state.client_ended(before);
@@ -57,8 +57,7 @@ pub(crate) async fn create_session(
     Ok(ResOk {
         sessionid: SessionId(id.0),
         sequence,
-        // Replies are not kept on disk whole, only those of changes: the session is not persistent in the
-        // RFC's sense.
+        // Only the replies of changes are kept on disk: the session is not persistent as defined by the RFC.
         flags: if bind { CONN_BACK_CHAN } else { 0 },
         fore_chan_attrs: attrs(&channels.fore),
         back_chan_attrs: attrs(&channels.back),

@@ -1,5 +1,5 @@
-//! DEALLOCATE (RFC 7862, section 15.4): a range becomes a hole in the objects, durably, and the data servers
-//! have its room again. The size stays, also where the range goes beyond it.
+//! DEALLOCATE (RFC 7862, section 15.4): punches a hole into the objects, durably, which frees space on the
+//! data servers. The size does not change, even if the range goes beyond it.
 
 use wire::nfs4::Status;
 use wire::nfs4::deallocate::Args;
@@ -19,8 +19,8 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
     let inode = server.data.in_columns(inode).await?;
     let user = server.caller(context)?;
     clear_set_id(server, &mut Request::Compound(context), &user, &inode).await?;
-    // No layout is recalled: to other clients this is a write of zeros. What they write there at the same
-    // time may come before or after it, as with any two writes.
+    // No layout recall: for other clients this is a write of zeros. Their concurrent writes may come before
+    // or after it, as with any two writes.
     server.data.punch_data(&inode, args.offset, args.length).await?;
     wrote(server, &mut Request::Compound(context), &inode, 0).await?;
     Ok(())

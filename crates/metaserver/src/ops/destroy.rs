@@ -12,7 +12,7 @@ pub(crate) async fn session(
     args: destroy_session::Args,
 ) -> Result<(), Status> {
     let session = SessionId(args.sessionid.0);
-    // Section 18.37.3. In a compound of the session itself the connection is associated with it.
+    // Section 18.37.3. A compound of the session itself has associated the connection with it.
     if server.state.find_session(session).is_some() && !context.connection.is_associated(args.sessionid) {
         return Err(Status::ConnNotBoundToSession);
     }

@@ -13,7 +13,7 @@ use crate::errors::FileError;
 use crate::Metaserver;
 use crate::compound::Context;
 
-/// Who calls, as clients are told apart by.
+/// Principal of a call: the RPC credential that the client owner belongs to.
 pub(super) fn principal(credential: &Credential) -> Principal {
     match credential {
         Credential::Sys(sys) => Principal::Sys { uid: sys.uid, machine: sys.machine.to_vec() },
@@ -22,8 +22,8 @@ pub(super) fn principal(credential: &Credential) -> Principal {
 }
 
 pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    // 4.1 does not define SUPP_FENCE_OPS. In 4.2 a client should ask for it, and nfs-rs does (RFC 7862,
-    // section 14.1.3): that pynfs EID4 has it refused there, too, is wrong.
+    // SUPP_FENCE_OPS is not defined in 4.1. In 4.2 a client should ask for it, and nfs-rs does (RFC 7862,
+    // section 14.1.3); pynfs test EID4 wrongly expects an error in 4.2, too.
     let known = match context.minor_version {
         1 => FLAGS_FROM_CLIENT & !SUPP_FENCE_OPS,
         _ => FLAGS_FROM_CLIENT,
@@ -52,8 +52,8 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
     let Reply::Client { id, sequence, confirmed } = outcome? else {
         return Err(Status::ServerFault);
     };
-    // The lease of one that is not confirmed begins when the leader first looks: strangers leave nothing in
-    // memory here.
+    // The lease of an unconfirmed client begins at the leader's first check: unknown hosts take no memory
+    // here.
     if confirmed {
         server.state.renew(id).await?;
     }

@@ -16,13 +16,13 @@ pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Ar
     Ok(())
 }
 
-/// The root of the volume for a client that it is exported to; for the clients of directories the root of the
-/// pseudo file system (RFC 8881, section 7.3).
+/// PUTROOTFH: the root of the volume for a client that it is exported to; for clients of exported directories
+/// the root of the pseudo file system (RFC 8881, section 7.3).
 pub(crate) fn putrootfh(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
     let view = server.machine.view()?;
     let root = server.machine.inode(&*view, InodeId::ROOT)?;
     let of_volume = server.admission.rules(&context.connection, InodeId::ROOT);
-    // Without any export the next operation is refused.
+    // For a client without any export the next operation fails.
     let via = if of_volume == Err(FileError::Stale) { Via::Pseudo } else { Via::Export(InodeId::ROOT) };
     context.state.set_current(&root, via);
     Ok(())

@@ -13,7 +13,7 @@ use crate::errors::store_failed;
 pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     check_readable(&args.attr_request)?;
     let mut inode = server.current(&*server.machine.view()?, context)?;
-    // LAYOUTCOMMIT, in this compound, asked the data servers a moment ago.
+    // A LAYOUTCOMMIT in this compound has asked the data servers already.
     if depend_on_data(&args.attr_request) && context.state.observed != Some(inode.id) {
         inode = server.data.true_inode(inode).await?;
     }
@@ -33,16 +33,16 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
     Ok(AttrReply { requested: args.attr_request, attrs })
 }
 
-/// Whether the client still holds the delegation that it is about to return; asked once the attributes were
-/// read.
+/// True if the client still holds the delegation that it is about to return; checked after the attributes
+/// were read.
 ///
-/// Linux takes what GETATTR says before DELEGRETURN for its own doing, since nobody else may change a
-/// delegated file, and goes on with the data that it has cached: also if DELEGRETURN is then told that the
-/// delegation is gone, and others have changed the file (nfs4_delegreturn_release in fs/nfs/nfs4proc.c). Told
-/// ACCESS, it returns the delegation once more without asking for attributes.
+/// Linux takes a change seen by GETATTR before DELEGRETURN for its own, since other clients may not change a
+/// delegated file, and keeps its cached data. It does so even if DELEGRETURN then reports that the delegation
+/// was revoked and others have changed the file (nfs4_delegreturn_release in fs/nfs/nfs4proc.c). After the
+/// error ACCESS, Linux sends DELEGRETURN once more without GETATTR.
 fn holds(server: &Metaserver, context: &Context, returned: Stateid) -> Result<bool, Status> {
     let Ok(returned) = context.state.resolve(returned).and_then(|returned| stateid(&returned)) else {
-        return Ok(true); // DELEGRETURN refuses what it says
+        return Ok(true); // DELEGRETURN reports the error
     };
     let state = read::state(&*server.machine.view()?, returned.id).map_err(store_failed)?;
     let client = client(context)?;

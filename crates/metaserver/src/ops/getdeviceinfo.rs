@@ -16,29 +16,28 @@ use crate::errors::store_failed;
 const NOTIFY_CHANGE: u32 = 1;
 const NOTIFY_DELETE: u32 = 2;
 
-/// A device as clients know it: an id, and the data servers behind it.
+/// A device in the wire format: its id, and the addresses of its data servers.
 ///
 /// ```text
-/// id on the wire  │ our number 8 │ hash of the addresses 8 │
+/// id on the wire  │ device number 8 │ hash of the addresses 8 │
 /// ```
 ///
-/// Clients keep what they learn of a device until the id goes away. So a data server that comes back under
-/// another address gets its devices new ids: the next layout names them, and nobody goes to the old address
-/// again.
+/// Clients keep a device in their cache until its id goes away. So when a data server changes its addresses,
+/// its devices get new ids: the next layout has the new ids, and clients stop using the old address.
 pub(super) struct WireDevice {
     pub id: nfs4::DeviceId,
     body: Bytes,
 }
 
 impl WireDevice {
-    /// The device as its data servers are reached now.
+    /// Returns the device with the current addresses of its data servers.
     pub(super) fn find(view: &dyn View, id: DeviceId) -> Result<Self, Status> {
         let device = read::device(view, id).map_err(store_failed)?.ok_or(Status::NoEnt)?;
         let servers = read::data_servers(view).map_err(store_failed)?;
         let mut list: Vec<Vec<NetAddr>> = Vec::new();
         for target in device.targets {
-            // An entry for each target, also where a data server has several: a layout's handles go by these
-            // entries, and the handle says which target is meant. Clients share the connections of equal
+            // One entry for each target, even if a data server has several: handles of a layout are indexed
+            // by these entries, and each handle names its target. Clients share connections to equal
             // addresses.
             let server = servers.iter().find(|s| s.targets.contains(&target)).ok_or(Status::NoEnt)?;
             list.push(server.addresses.iter().filter_map(|a| net_addr(a)).collect());
@@ -52,13 +51,13 @@ impl WireDevice {
     }
 }
 
-/// Our number of a device.
+/// Device number in a wire device id.
 pub(super) fn device_number(id: nfs4::DeviceId) -> DeviceId {
     let [a, b, c, d, e, f, g, h, ..] = id.0;
     DeviceId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
 }
 
-/// FNV-1a: the same in every version of the program, and nobody gains by a collision.
+/// FNV-1a hash: the same in every version of the program, and a collision is no security risk.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -74,14 +73,14 @@ pub(crate) fn getdeviceinfo(server: &Metaserver, args: Args) -> Result<ResOk, Er
     if device.id != args.device_id {
         return Err(Status::NoEnt.into());
     }
-    // maxcount covers the whole device_addr4: type, length and body.
+    // maxcount is for the whole device_addr4: type, length and body.
     let mincount = device.body.len() as u32 + 8;
     if args.maxcount != 0 && args.maxcount < mincount {
         return Err(Error::TooSmall { mincount });
     }
-    // What an id stands for never changes, and one that no layout names any more does no harm in a client's
-    // cache: there is never anything to notify. Linux keeps a device for the next layout only if it is
-    // promised both; without them it makes a new session with a data server for every file.
+    // No notification is ever needed: the meaning of an id never changes, and an unused id in a client's
+    // cache does no harm. But Linux keeps a device for the next layout only if both are promised; otherwise
+    // it makes a new session with a data server for every file.
     let notification = args.notify_types.intersection(&Bitmap::of(&[NOTIFY_CHANGE, NOTIFY_DELETE]));
     let device_addr = DeviceAddr { layout_type: LayoutType::FILES, body: device.body };
     Ok(ResOk { device_addr, notification })

@@ -1,5 +1,5 @@
-//! IO_ADVISE (RFC 7862, section 15.5): checked, and answered with the hints that are followed: none. The data
-//! servers' kernels find out themselves how a file is read.
+//! IO_ADVISE (RFC 7862, section 15.5): checked, and answered with an empty list of followed hints. The
+//! kernels of the data servers detect access patterns themselves.
 
 use namespace::Share;
 use wire::nfs4::io_advise::{Args, ResOk};

@@ -1,5 +1,4 @@
-//! LAYOUTCOMMIT (RFC 8881, section 18.42): data that went straight to the data servers become part of the
-//! file.
+//! LAYOUTCOMMIT (RFC 8881, section 18.42): updates size and times after writes to the data servers.
 
 use namespace::{Command, Reply};
 use wire::nfs4::layoutcommit::{Args, ResOk};
@@ -27,8 +26,8 @@ pub(crate) async fn layoutcommit(
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     let last_write = args.last_write_offset;
     let modified = args.time_modify.map(time_from).transpose()?;
-    // What other writes of this client are there already counts with it: fewer changes of the file, for the
-    // client as well.
+    // Other writes of this client that have arrived are included: fewer changes of the file, for the client
+    // as well.
     let observed = server.data.observation(inode).await;
     let is_observed = observed.is_some();
     let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified, observed };
@@ -43,7 +42,7 @@ pub(crate) async fn layoutcommit(
             Ok(ResOk { newsize: size })
         }
         Ok(_) => Err(Status::ServerFault),
-        // A layout to read only.
+        // The layout is only for reading.
         Err(Status::OpenMode) => Err(Status::BadIoMode),
         Err(status) => Err(status),
     }

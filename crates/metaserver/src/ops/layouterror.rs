@@ -1,6 +1,6 @@
-//! LAYOUTERROR (RFC 7862, section 15.6): a client could not reach data servers, or one refused it. It goes to
-//! the log, and the metaserver looks at those data servers itself: one that does not answer gets no new files
-//! until it does.
+//! LAYOUTERROR (RFC 7862, section 15.6): a client reports an error of a data server, or that it could not
+//! reach it. The error is logged, and the metaserver checks these data servers itself: a server that does not
+//! answer gets no new files until it does.
 
 use namespace::{Inode, State, read};
 use store::View;
@@ -13,7 +13,7 @@ use crate::Metaserver;
 use crate::compound::{Context, client, stateid};
 use crate::errors::store_failed;
 
-/// Errors of one call that are looked into: a client that reports more has told enough.
+/// Maximum of errors processed in one call; further errors are ignored.
 const ERRORS_MAX: usize = 16;
 
 pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) -> Result<(), Status> {
@@ -39,7 +39,7 @@ pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) ->
     Ok(())
 }
 
-/// The current file, if `given` is the caller's layout of it.
+/// Returns the current file, if `given` is the caller's layout of it.
 pub(super) fn check_layout(
     server: &Metaserver,
     view: &dyn View,
@@ -49,7 +49,7 @@ pub(super) fn check_layout(
     let inode = server.current_file(view, context)?;
     let given = stateid(&context.state.resolve(given)?)?;
     match read::state(view, given.id).map_err(store_failed)? {
-        // Its sequence is not looked at: what is reported may have happened under an older one.
+        // The sequence number is not checked: the error may have happened under an older layout stateid.
         Some(State::Layout(layout)) if layout.client == client(context)? && layout.inode == inode.id => {
             Ok(inode)
         }

@@ -1,9 +1,9 @@
 //! LAYOUTGET (RFC 8881, section 18.43): the whole file, striped over its device.
 //!
-//! Clients name bytes to data servers by their offset in the file (sparse packing, section 13.4.4), and the
-//! handle says where in the object these are. With offsets in the object (dense), Linux takes the end that a
-//! data server tells for one in the file, and an O_DIRECT read across the end of a striped file returns bytes
-//! that nobody wrote.
+//! Clients address bytes at data servers by their offset in the file (sparse packing, section 13.4.4), and
+//! the handle determines the offset in the object. With offsets in the object (dense packing), Linux takes
+//! the end that a data server reports for an offset in the file, and an O_DIRECT read across the end of a
+//! striped file returns wrong bytes.
 
 use namespace::{
     ClientId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
@@ -18,9 +18,9 @@ use crate::Metaserver;
 use crate::compound::{Context, client, stateid, wire_stateid};
 use crate::errors::{FileError, store_failed};
 
-/// What stands around the layout's body in a reply, for `maxcount`.
+/// Bytes of a reply beside the layout's body, for `maxcount`.
 const OVERHEAD_BYTES: usize = 28;
-/// Set-user-id and set-group-id.
+/// Set-user-id and set-group-id bits.
 const SET_ID_BITS: u32 = 0o6000;
 
 pub(crate) async fn layoutget(
@@ -46,15 +46,15 @@ pub(crate) async fn layoutget(
     let inode = context.state.current()?.inode;
     let export = context.state.export()?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
-    // The mode says what the client intends (section 12.2.9). Who may write gets a layout to write through:
-    // it needs no second one for its first WRITE, and nfs-rs, which writes through the layout that it has
-    // read with, can commit. A set-id file is written through here only, so that the bits go before the first
-    // byte.
+    // The mode is the client's intention (section 12.2.9). A client with write access gets a layout to write:
+    // it needs no second layout for its first WRITE, and nfs-rs, which writes through its layout to read, can
+    // commit. A set-id file is written only through the metaserver, so that the bits are cleared before the
+    // first byte.
     let has_set_id = server.machine.inode(&*server.machine.view()?, inode)?.mode & SET_ID_BITS != 0;
     let mode = match server.admission.check_writable(context) {
         Ok(()) if has_set_id && mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         Ok(()) if !has_set_id && may_write(&*server.machine.view()?, inode, client)? => IoMode::ReadWrite,
-        // What was opened for writing while that was permitted: the WRITE through here tells why not.
+        // The export became read-only after the OPEN: the WRITE through the metaserver returns the reason.
         Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         _ => mode,
     };
@@ -67,7 +67,7 @@ pub(crate) async fn layoutget(
         }
     };
     let prepare = move |view: &dyn View| {
-        // Checked before the grant: a client that is refused believes that it has no layout.
+        // Checked before the grant: after an error a client believes that it has no layout.
         let file = server.machine.inode(view, inode)?;
         let layout = file.layout().ok_or(Status::LayoutUnavailable)?;
         if is_too_long(&body(server, inode, file.generation, layout, mode)?, args.maxcount) {
@@ -81,7 +81,7 @@ pub(crate) async fn layoutget(
         }
         Ok(Command::LayoutGet { client, inode, stateid: given, mode, made, version, export })
     };
-    // Before and after: a recall that sees the grant has to see this too, however long the change takes.
+    // Noted before and after: a recall that sees the grant must see the note, however long the command takes.
     server.state.granted.note(inode, client, server.machine.clock.monotonic());
     let reply = server.change(context, prepare).await?;
     server.state.granted.note(inode, client, server.machine.clock.monotonic());
@@ -90,8 +90,7 @@ pub(crate) async fn layoutget(
     };
     let body = body(server, inode, generation, layout, mode)?;
     if is_too_long(&body, args.maxcount) {
-        // The file got more columns since the check (CLONE places a file without data): the layout goes
-        // again.
+        // The file got more columns since the check (CLONE places a file without data): revoke the layout.
         server.state.revoke(client, stateid.id).await?;
         return Err(Status::TooSmall.into());
     }
@@ -105,14 +104,15 @@ pub(crate) async fn layoutget(
     Ok(ResOk { return_on_close: true, stateid, layouts: vec![layout] })
 }
 
-/// A small file has no objects that a layout could name. Returns the layout whose objects were made here, if
+/// Makes the missing objects of a file before a grant. Returns the layout whose objects were made here, if
 /// any.
 ///
-/// Linux asks for a layout in the compound of each OPEN, before it knows what for, with the stateid of that
-/// OPEN as the current one: it is told to come again, which it takes as nothing to remember, and comes when
-/// the file is past the threshold that it was told with the attributes (RFC 8881, section 5.12.4). Whoever
-/// asks by itself has reason to, and gets objects; but not only to read what is smaller than the threshold,
-/// which would never be small again.
+/// A small file has no objects that a layout could name. Linux asks for a layout in the compound of each
+/// OPEN, before it knows its use, with the stateid of that OPEN as the current one. The answer is
+/// LAYOUTTRYLATER, which Linux does not remember, and it asks again when the file is larger than the
+/// threshold in its attributes (mdsthreshold; RFC 8881, section 5.12.4). A client that sends LAYOUTGET apart
+/// from OPEN needs the layout, and gets objects; but not for reading a file smaller than the threshold, since
+/// the migration of inline data is never reversed.
 async fn make_objects_for_layouts(
     server: &Metaserver,
     context: &Context,
@@ -124,8 +124,8 @@ async fn make_objects_for_layouts(
         return Err(Status::LayoutTryLater.into());
     }
     if inode.columns().is_some() {
-        // Through here the client is told at once that data are lost; a data server that is gone it would
-        // wait for.
+        // The metaserver returns the error for lost data at once; a client would wait for the lost data
+        // server.
         return match server.data.leave_lost_targets(&inode).await {
             Ok(()) => Ok(None),
             Err(FileError::Io) => Err(Status::LayoutUnavailable.into()),
@@ -139,8 +139,8 @@ async fn make_objects_for_layouts(
         return Err(Status::LayoutUnavailable.into());
     }
     if inode.data() == Some(DataPlace::Inline) && inode.written == 0 {
-        // A data server that is away, full or failing: the client goes through here, where that is answered
-        // properly.
+        // A data server is unreachable, full or failing: the client goes through the metaserver, which
+        // returns the right error.
         let made = server.data.make_objects(&inode).await;
         return made.map(Some).map_err(|_| Status::LayoutTryLater.into());
     }
@@ -148,7 +148,7 @@ async fn make_objects_for_layouts(
     Ok(None)
 }
 
-/// Whether the client has the file open for writing.
+/// True if the client has the file open for writing.
 fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, Status> {
     for id in read::opens(view, inode).map_err(store_failed)? {
         if let Some(State::Open(open)) = read::state(view, id).map_err(store_failed)?
@@ -161,8 +161,8 @@ fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, 
     Ok(false)
 }
 
-/// A client has one layout of a file, which is called back by one handle: through a second export it reads
-/// and writes here.
+/// True if the client has a layout of the file through another export. A client has one layout of a file, and
+/// a recall uses one handle: through a second export the client reads and writes at the metaserver.
 fn has_layout_of_another_export(
     view: &dyn View,
     inode: InodeId,
@@ -191,8 +191,8 @@ fn body(
     let data = server.data.file_data_of(inode, generation, layout)?;
     let by_column = server.data.object_handles_for(&data, mode);
     let device = WireDevice::find(&*server.machine.view()?, layout.device)?;
-    // The list goes by the device's data servers, of which each target is one: the client adds
-    // first_stripe_index before it looks the handle up.
+    // The list is indexed by the device's data servers, one for each target: the client adds
+    // first_stripe_index before it looks up the handle.
     let mut by_target = vec![None; by_column.len()];
     for (column, (_, handle)) in by_column.into_iter().enumerate() {
         by_target[layout.target_index(column as u32)] = Some(handle.into());

@@ -1,5 +1,5 @@
-//! LAYOUTSTATS (RFC 7862, section 15.7): what a client moved to and from the data servers, by its own count.
-//! It goes to the metrics.
+//! LAYOUTSTATS (RFC 7862, section 15.7): bytes that a client read from and wrote to the data servers, by its
+//! own count. They are added to the metrics.
 
 use wire::nfs4::layoutstats::Args;
 use wire::nfs4::{LayoutType, Status};

@@ -1,4 +1,4 @@
-//! LINK (RFC 8881, section 18.9): the saved filehandle gets a name in the current directory.
+//! LINK (RFC 8881, section 18.9): makes a name in the current directory for the saved filehandle.
 
 use namespace::{Command, Kind, Reply};
 use wire::nfs4::Status;

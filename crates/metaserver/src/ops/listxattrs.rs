@@ -1,5 +1,5 @@
-//! LISTXATTRS (RFC 8276, section 8.4.3). The cookie is that of the last name returned: names that come and go
-//! between two pages move no other.
+//! LISTXATTRS (RFC 8276, section 8.4.3). The cookie of a page is the cookie of its last name: a name that is
+//! added or removed between two pages changes no other cookie.
 
 use namespace::read;
 use wire::nfs4::Status;
@@ -10,9 +10,9 @@ use crate::attributes::xattrs;
 use crate::compound::Context;
 use crate::errors::store_failed;
 
-/// Cookie, count of names, end mark.
+/// Bytes of cookie, count of names and end mark.
 const OVERHEAD_BYTES: usize = 16;
-/// Operation and status, which stand before the result.
+/// Bytes of operation and status, before the result.
 const HEADER_BYTES: usize = 8;
 
 pub(crate) fn listxattrs(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
@@ -23,7 +23,7 @@ pub(crate) fn listxattrs(server: &Metaserver, context: &Context, args: Args) -> 
     page(all, args.cookie, (args.maxcount as usize).min(context.room_bytes.saturating_sub(HEADER_BYTES)))
 }
 
-/// The names after `cookie` that fit into `bytes`.
+/// Returns the names after `cookie` that fit into `bytes`.
 fn page(all: Vec<(u64, Vec<u8>)>, cookie: u64, bytes: usize) -> Result<ResOk, Status> {
     let mut left = bytes.checked_sub(OVERHEAD_BYTES).ok_or(Status::TooSmall)?;
     let mut page = ResOk { cookie, names: Vec::new(), eof: true };

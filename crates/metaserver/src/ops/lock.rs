@@ -1,5 +1,5 @@
-//! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; a client that waits is told
-//! when it may ask again (see `lock_waiters`).
+//! LOCK (RFC 8881, section 18.10). The answer to a conflicting lock is DENIED; a waiting client is notified
+//! when it can ask again (see `lock_waiters`).
 
 use namespace::{ByteRange, Command, Conflict, LockKind, LockOwner, Reply, State};
 use wire::nfs4::lock::{Args, Denied, Error, LENGTH_TO_EOF, Locker, ResOk};
@@ -12,7 +12,7 @@ use crate::state::lock_waiters::Waiter;
 
 pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Error> {
     if args.reclaim {
-        // No state is ever lost, so there is never a grace period to reclaim in.
+        // State survives restarts, so there is no grace period for reclaims.
         return Err(Status::NoGrace.into());
     }
     let client = client(context)?;
@@ -32,10 +32,10 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     let now = server.machine.clock.monotonic();
     let waiter = Waiter::new(client, owner_name, kind, range, context.state.export()?, now);
     let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
-    // One that asks again is not worth an entry of the log while it cannot have its lock.
+    // A waiter that asks again causes no log entry while its lock is not free.
     let asks_again = waits && server.state.lock_waiters.knows(inode, client, &waiter.owner);
     let mut conflict = None;
-    // Not of a repetition: what was granted stays granted, whosever turn it is by now.
+    // Not called for a retry: a granted lock stays granted, even during another waiter's turn.
     let prepare = |view: &dyn store::View| {
         let current = server.machine.inode(view, inode)?;
         match current.kind {
@@ -55,7 +55,7 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
         Ok(Command::Lock { client, inode, owner, kind, range })
     };
     let outcome = match server.change(context, prepare).await {
-        // NOSPC is none of LOCK's errors (section 15.2). The nearest that no client tries again for ever:
+        // NOSPC is not an error of LOCK (section 15.2). SERVERFAULT is the nearest without endless retries.
         Err(Status::NoSpc) => Err(Status::ServerFault),
         outcome => outcome,
     };
@@ -68,7 +68,7 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
             let lock_stateid = wire_stateid(stateid);
             context.state.set_stateid(lock_stateid);
             server.state.lock_waiters.leave(inode, client, &waiter.owner);
-            server.state.tell_lock_waiters(inode); // one that excluded may only share now
+            server.state.tell_lock_waiters(inode); // a lock for writing may have become a lock for reading
             Ok(ResOk { lock_stateid })
         }
         Reply::Denied(conflict) if waits => Err(still_denied(server, context, waiter, conflict).await),
@@ -90,7 +90,7 @@ async fn still_denied(server: &Metaserver, context: &Context, waiter: Waiter, co
     Error::Denied(denied(conflict))
 }
 
-/// The lock-owner's name; empty for a lock state that is not there, which is refused in a moment.
+/// Name of the lock-owner; empty for an unknown lock state, which the command refuses.
 fn owner_name(server: &Metaserver, owner: &LockOwner) -> Result<Vec<u8>, Status> {
     match owner {
         LockOwner::New { owner, .. } => Ok(owner.clone()),
@@ -103,7 +103,7 @@ fn owner_name(server: &Metaserver, owner: &LockOwner) -> Result<Vec<u8>, Status>
     }
 }
 
-/// A range as the state machine has it.
+/// Byte range in the form of the state machine.
 pub(super) fn range(offset: u64, length: u64) -> Result<ByteRange, Status> {
     match length {
         0 => Err(Status::Inval),
@@ -116,7 +116,7 @@ pub(super) fn kind(locktype: LockType) -> LockKind {
     if locktype.is_write() { LockKind::Write } else { LockKind::Read }
 }
 
-/// Who is in the way.
+/// Returns the body of DENIED: the conflicting lock and its owner.
 pub(super) fn denied(conflict: Conflict) -> Denied {
     let length = match conflict.range.end {
         u64::MAX => LENGTH_TO_EOF,

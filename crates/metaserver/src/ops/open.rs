@@ -1,5 +1,5 @@
-//! OPEN (RFC 8881, section 18.16): claims NULL and FH, and those of opens that a delegation allowed; creation
-//! in every mode. A read delegation comes with it where it is worth one.
+//! OPEN (RFC 8881, section 18.16): claims NULL and FH, and claims of opens under a delegation; creation in
+//! every mode. The reply grants a read delegation where it is useful.
 
 use namespace::{
     ClientId, Command, Create, Exists, Inode, InodeId, Kind, NewNode, Open, OpenTarget, Reply, Share, State,
@@ -24,10 +24,10 @@ use crate::nfs4::check_sequence;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::user::{Permission, User};
 
-/// Of an existing file, an OPEN that creates sets nothing but a size of 0.
+/// Attributes that an OPEN with creation sets on an existing file: only a size of 0.
 const TRUNCATION: Bitmap = Bitmap::of(&[attr::SIZE]);
 
-/// The share access of an OPEN without its wishes for delegations.
+/// Share access of an OPEN, without the wanted delegation.
 pub(super) fn access_share(bits: u32) -> Result<Share, Status> {
     match bits & 0xff {
         bits @ 1..=3 => Ok(Share(bits as u8)),
@@ -35,7 +35,7 @@ pub(super) fn access_share(bits: u32) -> Result<Share, Status> {
     }
 }
 
-/// The share deny of an OPEN.
+/// Share deny of an OPEN.
 pub(super) fn deny_share(bits: u32) -> Result<Share, Status> {
     match bits {
         0..=3 => Ok(Share(bits as u8)),
@@ -77,7 +77,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
             let prepare = move |view: &dyn View| opener.by_inode(view, current.inode);
             (server.change(context, prepare).await?, Bitmap::EMPTY)
         }
-        // What the client has opened by its delegation, before it gives that back.
+        // An open that the client did under its delegation, before the return of the delegation.
         (Claim::DelegateCur(cur), OpenHow::NoCreate) => {
             let name = names::checked(&cur.file)?;
             let under = Some(stateid(&cur.delegate_stateid)?);
@@ -93,16 +93,16 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         (Claim::Fh | Claim::DelegateCur(_) | Claim::DelegCurFh(_), OpenHow::Create(_)) => {
             return Err(Status::Inval);
         }
-        // No state is ever lost, so there is never a grace period to reclaim in.
+        // State survives restarts, so there is no grace period for reclaims.
         (Claim::Previous(_), _) => return Err(Status::NoGrace),
-        // A client that starts again has no delegations to claim (section 10.2.1).
+        // A restarted client has no delegations to reclaim (section 10.2.1).
         (Claim::DelegatePrev(_) | Claim::DelegPrevFh, _) => return Err(Status::NotSupp),
     };
     let Reply::Opened { stateid, inode, created, dir, deferred, delegation } = reply else {
         return Err(Status::ServerFault);
     };
-    // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they
-    // are truncated.
+    // The file is open, and empty, even if its objects are not truncated yet: reads and writes of them wait
+    // for the truncation.
     if let Err(status) = server.data.finish_deferred(deferred).await {
         tracing::debug!(?status, "a file that was opened is truncated later");
     }
@@ -113,7 +113,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     Ok(ResOk {
         stateid,
         cinfo: dir.map_or(ChangeInfo { atomic: true, before: 0, after: 0 }, change_info),
-        // Also while it has no back channel: see `lock_waiters`.
+        // Also while the client has no back channel: see `lock_waiters`.
         rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED | RESULT_MAY_NOTIFY_LOCK,
         attrset: if created { attrset } else { attrset.intersection(&TRUNCATION) },
         delegation: match delegation {
@@ -123,15 +123,15 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     })
 }
 
-/// Nothing new before the client has said that it reclaims nothing more (RFC 8881, section 18.51.3).
+/// Checks that the client has sent RECLAIM_COMPLETE, before any new open (RFC 8881, section 18.51.3).
 fn check_reclaimed(server: &Metaserver, client: ClientId) -> Result<(), Status> {
     let view = server.machine.view()?;
     let client = read::client(&*view, client).map_err(store_failed)?.ok_or(Status::StaleClientid)?;
     if client.reclaim_complete { Ok(()) } else { Err(Status::Grace) }
 }
 
-/// Whether a read delegation is of use: the client reads, wants one or leaves it to us, and can be called
-/// back.
+/// True if a read delegation is useful: the client reads, wants a delegation or leaves the choice to the
+/// server, and has a back channel.
 fn wants_delegation(context: &Context, args: &Args) -> bool {
     let reads = args.access() == SHARE_ACCESS_READ;
     let wants = matches!(args.want(), WANT_NO_PREFERENCE | WANT_READ_DELEG | WANT_ANY_DELEG);
@@ -140,12 +140,12 @@ fn wants_delegation(context: &Context, args: &Args) -> bool {
 }
 
 fn read_delegation(stateid: nfs4::Stateid) -> Delegation {
-    // Nobody may open without asking for ACCESS first: the mode bits are ours to judge.
+    // An empty permission entry: every user needs an ACCESS call, since the server checks the mode bits.
     let permissions = Ace { kind: 0, flag: 0, access_mask: 0, who: bytes::Bytes::new() };
     Delegation::Read(ReadDelegation { stateid, recall: false, permissions })
 }
 
-/// Why there is none, for a client that said what it wants (RFC 8881, section 18.16.3).
+/// Reason for no delegation, for a client that wanted one (RFC 8881, section 18.16.3).
 fn why_none(want: u32) -> Delegation {
     match want {
         WANT_NO_PREFERENCE => Delegation::None,
@@ -156,14 +156,14 @@ fn why_none(want: u32) -> Delegation {
     }
 }
 
-/// How an OPEN creates.
+/// Mode of creation of an OPEN.
 #[derive(Clone, Copy)]
 struct How {
     exists: Exists,
     wanted: Wanted,
-    /// An existing file is truncated to nothing.
+    /// True if an existing file is truncated to size 0.
     truncate: bool,
-    /// What of the client's attributes a new file gets.
+    /// Attributes of the client's list that a new file gets.
     attrset: Bitmap,
 }
 
@@ -172,8 +172,8 @@ impl How {
         let with = |exists, attrs: &Fattr| {
             let mut attrset = settable_of(attrs);
             if attrs.size != Some(0) {
-                // What is made is empty; the client sets any other size itself, when it sees that this was
-                // not.
+                // A new file is empty. The client sets any other size itself, when it sees that the size was
+                // not set.
                 attrset.clear(attr::SIZE);
             }
             let truncate = exists == Exists::Take && attrs.size == Some(0);
@@ -188,7 +188,7 @@ impl How {
     }
 }
 
-/// Who opens, and for what.
+/// User, client and access of an OPEN.
 struct Opener<'a> {
     server: &'a Metaserver,
     user: User,
@@ -196,14 +196,14 @@ struct Opener<'a> {
     owner: Vec<u8>,
     access: Share,
     deny: Share,
-    /// A read delegation is of use to the client.
+    /// True if a read delegation is useful to the client.
     delegate: bool,
-    /// The delegation that the open was done by.
+    /// Delegation under which the client did the open.
     under: Option<namespace::Stateid>,
 }
 
 impl Opener<'_> {
-    /// `file`: that which there is, if there is one.
+    /// Returns the command; `file`: the existing file, if any.
     fn command(&self, target: OpenTarget, file: Option<InodeId>) -> Command {
         let Self { client, access, deny, .. } = *self;
         let owner = self.owner.clone();
@@ -213,7 +213,7 @@ impl Opener<'_> {
         Command::Open(Open { client, owner, target, access, deny, delegate, export: self.user.export })
     }
 
-    /// That the delegation that the open was done by is one of this file.
+    /// Checks that the delegation of the open is a delegation of this file.
     fn check_delegation(&self, view: &dyn View, inode: InodeId) -> Result<(), Status> {
         let Some(given) = self.under else { return Ok(()) };
         match read::state(view, given.id).map_err(store_failed)? {
@@ -236,13 +236,12 @@ impl Opener<'_> {
             Kind::Symlink(_) => return Err(Status::Symlink),
             _ => return Err(Status::WrongType),
         }
-        // A client opens for reading what it executes; whether its user may read is checked there with
-        // ACCESS.
+        // A client opens a file for reading to execute it, and checks read permission with ACCESS.
         let readable = self.user.may(inode, Permission::READ) || self.user.may(inode, Permission::EXECUTE);
         if self.access.contains(Share::READ) && !readable {
             return Err(Status::Access);
         }
-        // Who keeps all others from reading must be able to do more than read.
+        // A deny of all reads needs more than read permission.
         if self.access.contains(Share::WRITE) || self.deny.contains(Share::READ) {
             self.user.check(inode, Permission::WRITE)?;
         }
@@ -272,8 +271,8 @@ impl Opener<'_> {
         Ok(self.command(OpenTarget::Name { dir, name }, Some(found)))
     }
 
-    /// The node for a new file. An existing one needs no place, so that it can be opened while no data server
-    /// is there.
+    /// Returns the node for a new file; none if the name exists, so that an existing file can be opened while
+    /// no data server is available.
     async fn placed(&self, dir: InodeId, name: &[u8]) -> Result<Option<NewNode>, Status> {
         let exists = {
             let view = self.server.machine.view()?;
@@ -282,8 +281,8 @@ impl Opener<'_> {
         if exists { Ok(None) } else { Ok(Some(self.server.data.place(dir).await?)) }
     }
 
-    /// Creates, or takes what is there; what is to be truncated is truncated when nobody else has a layout of
-    /// it.
+    /// Creates a file, or opens and possibly truncates the existing one. A truncation waits until no other
+    /// client has a layout of the file.
     async fn create_or_truncate(
         self,
         context: &mut Context,
@@ -346,7 +345,7 @@ impl Opener<'_> {
             }
             None => {
                 self.user.check(&parent, Permission::WRITE_AND_SEARCH)?;
-                // Removed since it was looked up: the client tries again.
+                // The file was removed after the lookup: the client tries again.
                 node.ok_or(Status::Delay)?
             }
         };

@@ -7,7 +7,7 @@ use wire::nfs4::read::{Args, ResOk};
 use crate::Metaserver;
 use crate::compound::Context;
 
-/// What the status, end-of-file flag and length take of a reply.
+/// Bytes of a reply for status, end-of-file flag and length.
 const OVERHEAD_BYTES: usize = 64;
 
 pub(crate) async fn read(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {

@@ -1,4 +1,4 @@
-//! READ_PLUS (RFC 7862, section 15.10) through the metaserver: as READ, with holes told apart.
+//! READ_PLUS (RFC 7862, section 15.10) through the metaserver: READ with holes reported apart.
 
 use namespace::Share;
 use wire::data::Run;
@@ -9,8 +9,7 @@ use crate::Metaserver;
 use crate::compound::Context;
 use crate::data::ranges::RUNS_MAX;
 
-/// What status, end-of-file flag and number of pieces take of a reply, and what each piece takes beside its
-/// data.
+/// Bytes of a reply for status, end-of-file flag and number of pieces, and for the headers of all pieces.
 const OVERHEAD_BYTES: usize = 64 + RUNS_MAX * 24;
 
 pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {

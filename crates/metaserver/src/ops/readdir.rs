@@ -1,4 +1,4 @@
-//! READDIR (RFC 8881, section 18.23). A listing costs what it lists, whatever the size of the directory.
+//! READDIR (RFC 8881, section 18.23). The cost depends on the entries listed, not on the directory's size.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -16,11 +16,11 @@ use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::user::Permission;
 
-/// Cookies never go stale, so there is nothing to verify.
+/// Cookie verifier: constant, since cookies never become invalid.
 const COOKIE_VERIFIER: [u8; 8] = [0; 8];
-/// Cookies 1 and 2 are NFSv3's `.` and `..`, which NFSv4 does not list.
+/// Cookies of NFSv3's `.` and `..`, which NFSv4 does not list.
 const RESERVED_COOKIES: [u64; 2] = [1, 2];
-/// A cookie and a name without padding: what `dircount` counts.
+/// Bytes of a cookie and a name without padding, counted for `dircount`.
 const NAME_OVERHEAD_BYTES: usize = 12;
 
 pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
@@ -28,7 +28,7 @@ pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) 
         return Err(Status::BadCookie);
     }
     check_readable(&args.attr_request)?;
-    // A second look tells what the data servers knew of the files that the first one came to.
+    // The first pass finds the unsettled files. The second has the answers of their data servers.
     let mut unsettled = Unsettled::Found(Vec::new());
     let page = look(server, context, &args, &mut unsettled);
     let Unsettled::Found(files) = unsettled else { return page };
@@ -40,11 +40,11 @@ pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) 
     look(server, context, &args, &mut Unsettled::Asked(asked))
 }
 
-/// Files of a page whose data servers may know more than their inodes.
+/// Unsettled files of a page: the data servers may have newer attributes than their inodes.
 enum Unsettled {
-    /// At the first look: they are yet to be asked.
+    /// First pass: files whose data servers are to be asked.
     Found(Vec<InodeId>),
-    /// At the second: these were asked and answered.
+    /// Second pass: files whose data servers were asked and have answered.
     Asked(BTreeSet<InodeId>),
 }
 
@@ -108,7 +108,7 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     fn add(&mut self, entry: &Entry, inode: Result<Inode, Status>, via: Via) -> ControlFlow<()> {
-        // `dircount` is a hint; the first entry is always given.
+        // `dircount` is a hint; the first entry is always included.
         let name_bytes = entry.name.len() + NAME_OVERHEAD_BYTES;
         if name_bytes > self.names_room && !self.page.is_empty() {
             self.eof = false;
@@ -117,7 +117,8 @@ impl Listing<'_> {
         let asked = &self.args.attr_request;
         let attrs = match inode.and_then(|inode| self.attributes(&inode, via)) {
             Ok(attrs) => attrs,
-            // Who asks for it wants the other entries all the same (RFC 8881, section 5.8.1.12).
+            // A client that asks for rdattr_error wants the other entries all the same (RFC 8881, section
+            // 5.8.1.12).
             Err(status) if asked.contains(attr::RDATTR_ERROR) => {
                 Fattr { rdattr_error: Some(status), ..Fattr::default() }
             }
@@ -134,7 +135,7 @@ impl Listing<'_> {
         ControlFlow::Continue(())
     }
 
-    /// At the second look, `Delay` for a file whose data servers were not asked, or did not answer.
+    /// Returns an entry's attributes. In the second pass, `Delay` for an unsettled file without an answer.
     fn attributes(&mut self, inode: &Inode, via: Via) -> Result<Fattr, Status> {
         let asked = &self.args.attr_request;
         if depend_on_data(asked) && self.server.data.is_unsettled(self.view, inode)? {

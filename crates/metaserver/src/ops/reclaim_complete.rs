@@ -1,5 +1,5 @@
 //! RECLAIM_COMPLETE (RFC 8881, section 18.51). There is no grace period and nothing to reclaim: state
-//! survives a restart. Clients send the operation all the same.
+//! survives a restart. Clients send the operation in any case.
 
 use namespace::Command;
 use wire::nfs4::Status;

@@ -1,4 +1,4 @@
-//! REMOVE (RFC 8881, section 18.25). An open file lives on without a name until its last close.
+//! REMOVE (RFC 8881, section 18.25). An open file continues to exist without a name until its last close.
 
 use namespace::{Command, Expect, Reply, read};
 use wire::nfs4::Status;

@@ -28,7 +28,7 @@ pub(crate) fn secinfo(
     Ok(used_up(context))
 }
 
-/// The answer, after which the current filehandle is used up (RFC 8881, section 2.6.3.1.1.8).
+/// Returns the reply, and clears the current filehandle (RFC 8881, section 2.6.3.1.1.8).
 pub(crate) fn used_up(context: &mut Context) -> ResOk {
     context.state.current = None;
     flavors()

@@ -1,5 +1,5 @@
-//! SEEK (RFC 7862, section 15.11): the data servers look for data and holes in what they have; the first one
-//! is it.
+//! SEEK (RFC 7862, section 15.11): each data server searches its objects for data or holes, and the lowest
+//! offset is the result.
 
 use namespace::Share;
 use wire::data::seek::What;
@@ -28,7 +28,7 @@ pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> 
         return Err(Status::NxIo);
     }
     let found = server.data.seek_data(&inode, args.offset, what).await?;
-    // No more data, or the hole that every file ends in: eof, and where that is.
+    // Without more data, or at the hole at the end of the file: eof, with the file's size as offset.
     let offset = found.map_or(size, |found| found.clamp(args.offset, size));
     Ok(ResOk { eof: offset == size, offset })
 }

@@ -35,7 +35,7 @@ async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<b
         .attributes(context, &*view, &inode, context.state.current()?.via, &mask)?
         .encode(&mask, &mut ours);
     let theirs = match with_our_names(server, given) {
-        Err(Status::BadOwner) => return Ok(false), // an owner that we do not know is nobody's here
+        Err(Status::BadOwner) => return Ok(false), // an unknown owner matches no file
         theirs => theirs?,
     };
     let mut e = wire::xdr::Encoder::new();
@@ -43,7 +43,7 @@ async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<b
     Ok(ours.finish() == e.finish())
 }
 
-/// An owner may be given as a number where we would say a name, and is the same one.
+/// Replaces a numeric owner by its name: both name the same owner.
 fn with_our_names(server: &Metaserver, given: &Fattr) -> Result<Fattr, Status> {
     let (idmap, mut given) = (server.attributes.idmap(), given.clone());
     given.owner = given.owner.map(|name| idmap.user(&name)).transpose()?.map(|id| idmap.user_name(id));

@@ -10,7 +10,7 @@ use crate::files::Request;
 use crate::files::write::{end_of, write_bytes};
 
 pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
-    // Taken before the write: one that another write finds changed in between must not vouch for these bytes.
+    // Read before the write: a verifier that changes in between must not vouch for these bytes.
     let writeverf = server.data.write_verifier.get();
     let inode = writable(server, context, args.stateid)?;
     let count = args.data.len() as u32;
@@ -23,12 +23,12 @@ pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args
             write_bytes(server, request, &user, inode, args.offset, args.data, durable).await?.is_durable
         }
     };
-    // Size and times are durable with their command in any case.
+    // Size and times are always durable with their command.
     let committed = if is_durable { StableHow::FileSync } else { StableHow::Unstable };
     Ok(ResOk { count, committed, writeverf })
 }
 
-/// The current file, if its data may be changed under `stateid`, and can be now.
+/// Returns the current file, if `stateid` permits changing its data and they are available.
 pub(super) fn writable(server: &Metaserver, context: &Context, stateid: Stateid) -> Result<Inode, Status> {
     let view = server.machine.view()?;
     let inode = server.current_file(&*view, context)?;
