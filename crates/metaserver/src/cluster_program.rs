@@ -1,4 +1,4 @@
-//! The cluster program: data servers register here, and ask how long their objects are.
+//! Cluster program: data servers register here, and ask for the lengths of their objects.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,14 +15,14 @@ use crate::Metaserver;
 use crate::data::proxy::incarnation;
 use crate::errors::FileError;
 
-/// Of one data server: bounds what a REGISTER puts into the state machine.
+/// Maximum of targets of one data server: bounds the bytes that a REGISTER adds to the state machine.
 const TARGETS_MAX: usize = 1024;
-/// Of one data server.
+/// Maximum of addresses of one data server.
 const ADDRESSES_MAX: usize = 16;
-/// A name is for people; this fits a table.
+/// Maximum length of a name; it fits a table for an operator.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The program that other servers of the cluster call.
+/// RPC program for the other servers of the cluster.
 pub(crate) struct ClusterProgram(pub Arc<Metaserver>);
 
 impl PrivateProgram for ClusterProgram {
@@ -63,7 +63,7 @@ impl Metaserver {
     }
 
     async fn register_data_server(&self, mut args: register::Args) -> register::Res {
-        // A target that is missing where it was, and that another data server has by now, is that one's.
+        // A target that is missing here, and that another data server serves now, belongs to that server.
         let reports = self.cluster.data_servers.report();
         let is_elsewhere = |missing: &TargetSpace| {
             reports.iter().any(|report| {
@@ -74,7 +74,7 @@ impl Metaserver {
         args.targets.retain(|space| space.condition != TargetCondition::Missing || !is_elsewhere(space));
         let server = data_server(&args)?;
         // A copy of a target's directory, served beside the original, would split the target's files between
-        // the two. One that moved is taken as soon as its former server has been silent for a while.
+        // the two. A target that moved is accepted after its former server has been silent for a while.
         let elsewhere = reports.into_iter().find(|report| {
             let serves = report.alive && report.condition != TargetCondition::Missing;
             serves && report.server != server.id && server.targets.contains(&report.target)
@@ -115,11 +115,12 @@ impl Metaserver {
             networks: vec![],
             trash_seconds: self.cluster.settings().trash_time.as_secs(),
         };
-        // One that is missing says nothing of what it obeys.
+        // A missing target reports no incarnation.
         let mut present = args.targets.iter().filter(|space| space.condition != TargetCondition::Missing);
         if present.any(|target| target.incarnation != incarnation) {
-            // A new one is told, and registers again at once; clients can come as soon as that is taken in.
-            // Another one has to hear from its operator which it is to obey.
+            // A new target gets the incarnation in the reply, and its server registers again at once; clients
+            // can come after that. For a target of another incarnation, the operator of the data server has to
+            // choose the incarnation to obey.
             let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));
             if other && self.cluster.data_servers.refuse(server.id, Some(Status::OtherIncarnation)) {
                 tracing::error!(
@@ -169,19 +170,19 @@ impl Metaserver {
         })
     }
 
-    /// The networks of all exports, as they are told.
+    /// Networks of all exports, for a data server.
     fn exported_networks(&self) -> Vec<Bytes> {
         self.cluster.exports.get().networks().iter().map(|network| Bytes::from(network.to_string())).collect()
     }
 
-    /// The status of the cluster, for a data server's admin interface.
+    /// Returns the cluster's status, for a data server's admin interface.
     async fn status_as_json(&self) -> cluster_status::Res {
         let status = self.status().await.map_err(|_| Status::Io)?;
         let json = serde_json::to_vec(&status).map_err(|_| Status::Io)?;
         Ok(cluster_status::ResOk { json: json.into() })
     }
 
-    /// The length that the object with this handle has in a file of its present size.
+    /// Returns the object's length in a file of its present size.
     async fn object_len(&self, handle: &Bytes) -> size::Res {
         let object = ObjectHandle::open(handle, &self.machine.key).ok_or(Status::BadHandle)?;
         if object.file.volume != self.machine.volume {
@@ -203,7 +204,7 @@ impl Metaserver {
     }
 }
 
-/// What a data server says of itself, if it can be meant.
+/// Validates a REGISTER request.
 fn data_server(args: &register::Args) -> Result<DataServer, Status> {
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).map_err(|_| Status::Invalid);
     if args.targets.len() > TARGETS_MAX

@@ -1,15 +1,16 @@
-//! When a metaserver asks the leader whether it has all that others have answered, before it reads.
+//! Read barriers before compounds and calls, by the consistency of the export.
 //!
-//! *Strict*: before every compound and call, so that every read sees every change that was answered before
-//! it.
+//! *Strict*: a barrier before every compound and call, so that every read sees every change that was answered
+//! before it.
 //!
-//! *Lazy*: where close-to-open asks for it. OPEN and LOCK, whatever makes a change, and in NFSv3 GETATTR and
-//! LOOKUP, which is how its clients open, see all that was answered before them; what the same client then
-//! reads at this metaserver is at least as new. Other reads may miss what another client did at another
-//! metaserver a moment ago. Two bounds keep that from being more:
+//! *Lazy*: a barrier where close-to-open consistency needs it. OPEN, LOCK, every change, and in NFSv3 GETATTR
+//! and LOOKUP, with which its clients open, see all changes answered before them. Later reads of the same
+//! client at this metaserver are at least as new. Other reads may miss recent changes that other clients made
+//! at other metaservers. Two bounds limit this:
 //!
-//! - a client's own changes are made here, or it has come over a new connection, whose first call asks;
-//! - the leader was asked within the last [`LAZY_MAX`], so that one that is cut off shows nothing older.
+//! - a client's own changes are made here; or the client has come over a new connection, and its first call
+//!   uses a barrier;
+//! - the last barrier was within the last [`LAZY_MAX`], so that an isolated metaserver shows nothing older.
 
 use std::time::Duration;
 
@@ -20,16 +21,16 @@ use wire::nfs4::{ArgOp, SessionId};
 use crate::errors::FileError;
 use crate::exports::Admission;
 
-/// What a lazy read shows is this old at most: what Linux' own caches may be at their shortest (`acregmin` is
-/// 3 s).
+/// Maximum age of a lazy read: less than the shortest time of Linux' own caches (`acregmin` is 3 s).
 const LAZY_MAX: Duration = Duration::from_secs(1);
 
-/// In the place of a session, for NFSv3, which has none.
+/// Stands for a session in NFSv3, which has none.
 const NO_SESSION: SessionId = SessionId([0; 16]);
 
 impl Admission {
-    /// Before a compound of `session` that came over `connection`. Whether all that was answered before it is
-    /// seen: else its operations see to that, with [`may_be_lazy`].
+    /// Barrier before a compound of `session` over `connection`. Returns true if its operations see all
+    /// changes answered before. Otherwise operations that are not [`may_be_lazy`] take the barrier
+    /// themselves.
     pub(crate) async fn barrier_before_compound(
         &self,
         connection: &Connection,
@@ -41,7 +42,7 @@ impl Admission {
         self.machine.read_barrier().await.map(|()| true)
     }
 
-    /// Before a call of NFSv3.
+    /// Barrier before a call of NFSv3.
     pub(crate) async fn barrier_before_call3(
         &self,
         connection: &Connection,
@@ -57,18 +58,18 @@ impl Admission {
 
     fn may_read_lazily(&self, connection: &Connection, session: SessionId) -> bool {
         self.is_lazy_client(connection)
-            // What the client did at another metaserver, before it came to this one, is its own.
+            // The client must see its own changes from another metaserver, before it came here.
             && connection.is_associated(session)
             && is_recent(self.machine.group.last_barrier(), self.machine.clock.monotonic())
     }
 }
 
-/// Whether the leader was asked so shortly ago that a lazy read may show what there was then.
+/// True if the last barrier is recent enough for a lazy read.
 fn is_recent(last_barrier: Option<Duration>, now: Duration) -> bool {
     last_barrier.is_some_and(|at| now.saturating_sub(at) < LAZY_MAX)
 }
 
-/// What only reads, and need not see what others did a moment ago.
+/// True for operations that only read, and may miss recent changes of other clients.
 pub(crate) fn may_be_lazy(op: &ArgOp) -> bool {
     matches!(
         op,
@@ -105,7 +106,7 @@ fn may_be_lazy3(procedure: nfs3::Procedure) -> bool {
     match procedure {
         P::Access | P::ReadLink | P::Read | P::ReadDir | P::ReadDirPlus => true,
         P::Null | P::FsStat | P::FsInfo | P::PathConf => true,
-        // How a client opens a file; and what makes a change.
+        // Procedures with which a client opens a file, and changes.
         P::GetAttr | P::Lookup => false,
         P::SetAttr | P::Write | P::Create | P::MkDir | P::SymLink | P::MkNod => false,
         P::Remove | P::RmDir | P::Rename | P::Link | P::Commit => false,

@@ -1,4 +1,4 @@
-//! Errors of file operations, and their words in each protocol.
+//! Errors of file operations, and their statuses in each protocol.
 //!
 //! ```text
 //! namespace::Error ─┐                 ┌─▶ NFSv4 status
@@ -6,8 +6,8 @@
 //! data servers ─────┘                 └─▶ NFSv3 status
 //! ```
 //!
-//! What a file operation finds, below `ops` and `ops3`, is a [`FileError`]; the two protocols name it where
-//! they answer.
+//! Code below `ops` and `ops3` returns a [`FileError`]. The two protocols map it to their statuses in their
+//! replies.
 
 use cluster::{ClusterError, NoServer};
 use namespace::Error;
@@ -23,13 +23,13 @@ pub enum FileError {
     NoEntry,
     /// The name is taken.
     Exists,
-    /// The type of a new inode is none that can be made.
+    /// The type of a new inode is not one that a client can make.
     BadType,
-    /// The reply would not fit where the client wants it.
+    /// The reply would exceed the client's size limit.
     TooSmall,
-    /// The handle's inode is gone, or outside of its export.
+    /// The handle's inode was removed, or is outside of its export.
     Stale,
-    /// The handle is not one of this cluster.
+    /// The handle is not of this cluster.
     BadHandle,
     /// Not a directory.
     NotDirectory,
@@ -41,25 +41,25 @@ pub enum FileError {
     IsSymlink,
     /// The directory has entries.
     NotEmpty,
-    /// An argument cannot be.
+    /// An argument is invalid.
     Invalid,
     /// The name is `.` or `..`.
     BadName,
-    /// The name has a byte that names must not have.
+    /// The name has a byte that is not allowed.
     BadCharacter,
     /// The name or target is too long.
     NameTooLong,
-    /// The inode has as many names as it may.
+    /// The inode has the maximum number of names.
     TooManyLinks,
     /// The file would be too large.
     TooLarge,
-    /// The guard of NFSv3's SETATTR does not agree.
+    /// The guard of NFSv3's SETATTR does not match.
     NotSync,
     /// The operation is to be tried again.
     Delay,
     /// The mode bits or the export do not permit it.
     Access,
-    /// Only the owner or root may.
+    /// Only the owner or root may do this.
     Permission,
     /// The export is read-only.
     ReadOnly,
@@ -67,11 +67,11 @@ pub enum FileError {
     OtherExport,
     /// The disk, or the store, failed.
     Io,
-    /// There is no room.
+    /// No free space.
     NoSpace,
     /// A share reservation denies the access to the data.
     Locked,
-    /// The owner's or group's name is not known.
+    /// The owner's or group's name is unknown.
     BadOwner,
     /// The operation is not supported for this file.
     NotSupported,
@@ -83,7 +83,7 @@ pub enum FileError {
     LayoutUnavailable,
     /// A fault of this program.
     Fault,
-    /// The state machine refused by a reason that only NFSv4 has: clients, sessions, stateids.
+    /// The state machine refused for a reason that exists only in NFSv4: clients, sessions, stateids.
     State(Error),
 }
 
@@ -106,11 +106,11 @@ impl From<Error> for FileError {
             Error::LayoutUnavailable => Self::LayoutUnavailable,
             Error::NoXattr => Self::NoXattr,
             Error::XattrTooBig => Self::XattrTooBig,
-            // What OPEN and LAYOUTGET may answer; LOCK has a status of its own.
+            // OPEN and LAYOUTGET may return this status; LOCK has a status of its own.
             Error::TooManyStates | Error::NoXattrRoom | Error::TooManyClients => Self::NoSpace,
-            // The replica reports it as an error of its own.
+            // The replica reports ServerGone as an error of its own.
             Error::Delay | Error::ServerGone => Self::Delay,
-            // The command was dropped whole, and is in the log as an error.
+            // The whole command was dropped, and the log has an error line.
             Error::Fault => Self::Fault,
             Error::StaleClient
             | Error::ClientInUse
@@ -131,7 +131,7 @@ impl From<Error> for FileError {
     }
 }
 
-/// Error of a failed store; the replica has noticed, too, and stops the server.
+/// Error of a failed store; the replica has noticed it too, and stops the server.
 impl From<StoreError> for FileError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "metadata store");
@@ -139,12 +139,12 @@ impl From<StoreError> for FileError {
     }
 }
 
-/// [`FileError`] of a failed store, where the caller's error is of a protocol.
+/// [`FileError`] of a failed store, for callers that return a protocol's error.
 pub(crate) fn store_failed(error: StoreError) -> FileError {
     error.into()
 }
 
-/// Error of the group of metaservers; what an operator must mend was logged.
+/// Error of the group of metaservers; problems for an operator were logged.
 impl From<ClusterError> for FileError {
     fn from(error: ClusterError) -> Self {
         match error {
@@ -156,7 +156,7 @@ impl From<ClusterError> for FileError {
     }
 }
 
-/// Target that cannot be reached.
+/// Error of an unreachable target.
 impl From<NoServer> for FileError {
     fn from(error: NoServer) -> Self {
         match error {
@@ -166,7 +166,7 @@ impl From<NoServer> for FileError {
     }
 }
 
-/// NFSv4's status (RFC 8881, section 15.1).
+/// NFSv4 status (RFC 8881, section 15.1).
 impl From<FileError> for Status {
     fn from(error: FileError) -> Self {
         match error {
@@ -187,7 +187,7 @@ impl From<FileError> for Status {
             FileError::NameTooLong => Status::NameTooLong,
             FileError::TooManyLinks => Status::MLink,
             FileError::TooLarge => Status::FBig,
-            // Only NFSv3 has guards.
+            // Guards exist only in NFSv3.
             FileError::NotSync | FileError::Fault => Status::ServerFault,
             FileError::Delay => Status::Delay,
             FileError::Access => Status::Access,
@@ -207,7 +207,7 @@ impl From<FileError> for Status {
     }
 }
 
-/// Errors of operations that have more to say than a status.
+/// Errors of operations whose error replies have more than a status.
 macro_rules! from_file_error {
     ($($error:ty),*) => {
         $(impl From<FileError> for $error {
@@ -241,7 +241,7 @@ fn status_of_state(error: Error) -> Status {
     }
 }
 
-/// NFSv3's status (RFC 1813, section 2.6).
+/// NFSv3 status (RFC 1813, section 2.6).
 impl From<FileError> for nfs3::Status {
     fn from(error: FileError) -> Self {
         use nfs3::Status;

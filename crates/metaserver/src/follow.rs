@@ -1,7 +1,7 @@
-//! Events of the replica: commands that any metaserver of the group has had applied.
+//! Observer of the replica: commands applied for any metaserver of the group.
 //!
-//! The state machine knows everything that lasts. What this metaserver keeps in memory beside it (waiters, data
-//! servers, expired leases) follows here.
+//! All lasting state is in the state machine. This module updates the in-memory state of this metaserver
+//! (waiters, data servers, expired leases) after each command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -18,17 +18,17 @@ use wire::peer::Call;
 use crate::Metaserver;
 use crate::errors::FileError;
 
-/// Calls of other metaservers that wait to be answered; the next caller waits with them.
+/// Maximum of calls of other metaservers that wait for an answer; the next caller waits as well.
 const CALLS_MAX: usize = 1024;
 
-/// Something was given back: layouts, delegations, opens.
+/// Flag: layouts, delegations or opens were returned.
 const RETURNED: u8 = 1;
-/// A lock was released, or its holder ended.
+/// Flag: a lock was released, or its holder ended.
 const UNLOCKED: u8 = 2;
-/// There is work on objects.
+/// Flag: there are deferred object operations.
 const DEFERRED: u8 = 4;
 
-/// An event that must be followed in its order.
+/// An event, processed in the order of commands.
 enum Event {
     DataServer(DataServer),
     Device(Vec<TargetId>, DeviceId),
@@ -37,38 +37,38 @@ enum Event {
     Renewed(ClientId),
     Gone(ClientId),
     Revoked(ClientId),
-    /// A state was freed, perhaps the last of the revoked.
+    /// A state was freed, perhaps the client's last revoked one.
     Acknowledged(ClientId),
     SessionEnded(SessionId),
-    /// Everything may be another.
+    /// The whole store may be different, after a snapshot install.
     Replaced,
     Map,
 }
 
-/// A call of another metaserver, and the channel for its answer.
+/// Call of another metaserver, and the channel for its answer.
 type PeerCall = (Call, oneshot::Sender<Bytes>);
 
-/// The replica's end.
+/// Observer on the replica's side.
 pub struct Upcalls {
     seen: Arc<Seen>,
     calls: mpsc::Sender<PeerCall>,
 }
 
-/// The metaserver's end: see [`Metaserver::follow`].
+/// Observer on the metaserver's side: see [`Metaserver::follow`].
 pub struct Follower {
     seen: Arc<Seen>,
     calls: mpsc::Receiver<PeerCall>,
 }
 
 impl Follower {
-    /// The count of ends of sessions: another number whenever sessions may have ended since, counted before
-    /// a view shows that they have.
+    /// Returns the count of ended sessions. It changes whenever sessions may have ended, before a view shows
+    /// the end.
     pub(crate) fn session_ends(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.seen.ends)
     }
 }
 
-/// Commands that were applied and not followed yet.
+/// Events of applied commands, not processed yet.
 #[derive(Default)]
 pub(crate) struct Seen {
     flags: AtomicU8,
@@ -77,7 +77,7 @@ pub(crate) struct Seen {
     ends: Arc<AtomicU64>,
 }
 
-/// Both ends.
+/// Returns both sides of the observer.
 #[must_use]
 pub fn upcalls() -> (Arc<Upcalls>, Follower) {
     let (send, calls) = mpsc::channel(CALLS_MAX);
@@ -87,7 +87,7 @@ pub fn upcalls() -> (Arc<Upcalls>, Follower) {
 
 impl Seen {
     fn flag(&self, flag: u8) {
-        // The next look sees all flags at once.
+        // The next round takes all flags at once.
         if self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0 {
             self.some.notify_one();
         }
@@ -124,8 +124,8 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Acknowledged(*client));
                 self.seen.flag(UNLOCKED);
             }
-            // Not a truncation: its metaserver has the leader do it, and the leader does it later if that
-            // metaserver died.
+            // Truncations need no flag: their metaserver has the leader do them, and the leader does them
+            // later if that metaserver died.
             Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(DEFERRED),
             Command::PutDataServer(server) => {
                 self.seen.event(Event::DataServer(server.clone()));
@@ -143,7 +143,7 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Gone(*client));
             }
             Command::DestroySession { session } => self.seen.event(Event::SessionEnded(*session)),
-            // A client that restarted: the incarnation before ended with all that it had.
+            // After a restart of the client, its earlier incarnation ended with all its state.
             Command::CreateSession { .. } => {
                 if let Reply::Session { ended: Some(before), .. } = reply {
                     self.seen.event(Event::Gone(*before));
@@ -178,7 +178,7 @@ impl Observer for Upcalls {
 }
 
 impl Metaserver {
-    /// Follows the replica's events, for ever.
+    /// Processes the replica's events. Never returns.
     pub(crate) async fn follow(self: Arc<Self>, follower: Follower) {
         let Follower { seen, mut calls } = follower;
         loop {
@@ -186,7 +186,7 @@ impl Metaserver {
                 biased;
                 () = seen.some.notified() => self.catch_up(&seen),
                 Some((call, tell)) = calls.recv() => {
-                    // Calling a client back takes as long as the client takes.
+                    // In a task of its own: a callback takes as long as the client takes.
                     let server = Arc::clone(&self);
                     tokio::spawn(async move { tell.send(server.answer(call).await.message().into()) });
                 }
@@ -237,7 +237,7 @@ impl Metaserver {
         }
     }
 
-    /// Reads all that is kept in memory from the state machine, as when this server starts.
+    /// Reads all in-memory state from the state machine, as at the start of this server.
     fn read_again(&self) -> Result<(), FileError> {
         let view = self.machine.view()?;
         for server in read::data_servers(&*view)? {
@@ -259,7 +259,7 @@ impl Metaserver {
         self.state.forget_ended_sessions()
     }
 
-    /// A client without state is gone when its lease runs out; a client with state keeps it, as a courtesy.
+    /// Ends a lapsed client without state. A client with state keeps it by courtesy.
     fn follow_lapse(&self, client: ClientId) {
         let kept = self.machine.view().and_then(|view| Ok(read::client(&*view, client)?));
         match kept {

@@ -1,11 +1,11 @@
 //! A metaserver: the name space over NFS, layouts, and the data of clients without them.
 //!
-//! In: NFSv3, MOUNT and NFSv4 calls, and the registrations of data servers. Each operation looks up what it
-//! needs, turns a change into one [`namespace::Command`] with every choice made (time, placement), has it
-//! carried out by the replica, and turns the [`namespace::Reply`] into the protocol's words.
+//! In: NFSv3, MOUNT and NFSv4 calls, and the registrations of data servers. Each operation looks up the
+//! inodes that it needs, turns a change into one [`namespace::Command`] with every choice made (time,
+//! placement), proposes it to the replica, and turns the [`namespace::Reply`] into a reply of the protocol.
 //!
-//! It never learns how commands become durable (the replica's), nor what an object looks like on a disk (the
-//! data server's).
+//! A metaserver does not know how commands become durable (the replica does), nor the format of an object on
+//! disk (the data server does).
 
 mod admin;
 mod attributes;

@@ -1,4 +1,4 @@
-//! The state machine, as operations on files use it: their errors, and sealed handles of its inodes.
+//! The state machine for file operations: file errors, and sealed handles of inodes.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use wire::handle::{ClientHandle, FileHandle, HandleKey};
 use crate::errors::FileError;
 use crate::exports::admission::Via;
 
-/// The state machine of the group, and the volume in it that is served.
+/// State machine of the group, and the served volume in it.
 pub(crate) struct StateMachine {
     pub group: Arc<Group>,
     pub replica: Replica,
     pub key: HandleKey,
-    /// The volume that is served.
+    /// Id of the served volume.
     pub volume: u32,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -30,7 +30,7 @@ impl StateMachine {
         Self { group, replica, key, volume, clock, entropy }
     }
 
-    /// Read barrier: returns when views have everything that any metaserver acknowledged before this call.
+    /// Read barrier: returns when views have all changes that any metaserver acknowledged before this call.
     ///
     /// # Errors
     /// `Delay` after 20 s without a leader.
@@ -38,21 +38,21 @@ impl StateMachine {
         Ok(self.group.read_barrier().await?)
     }
 
-    /// A view that has everything that this metaserver has acknowledged, and all that was there when
-    /// [`StateMachine::read_barrier`] was called.
+    /// Returns a view with all changes that this metaserver has acknowledged, and all changes before the last
+    /// [`StateMachine::read_barrier`].
     pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, FileError> {
         Ok(self.group.view()?)
     }
 
-    /// The time, as state machine and protocol keep it.
+    /// Current time, in the form of the state machine and the protocol.
     pub(crate) fn now(&self) -> Time {
         self.group.now()
     }
 
-    /// Reply to a command; [`Reply::Delegated`] is left to the caller.
+    /// Proposes a command and returns its reply; the caller must process [`Reply::Delegated`].
     ///
     /// # Errors
-    /// The error of a refusal, and of a replica that cannot carry the command out.
+    /// The error of a refusal, or of a replica that cannot apply the command.
     pub(crate) async fn propose_once(
         &self,
         request: Option<RequestId>,
@@ -61,12 +61,12 @@ impl StateMachine {
         Ok(self.group.propose(request, command).await?)
     }
 
-    /// What a handle names, looked up.
+    /// Returns the inode of a handle.
     pub(crate) fn inode_of(&self, view: &dyn View, handle: &[u8]) -> Result<Inode, FileError> {
         self.inode_and_via(view, handle).map(|(inode, _)| inode)
     }
 
-    /// What a handle names, looked up, and what its client came to it through.
+    /// Returns the inode of a handle, and the export or pseudo file system that the handle names.
     pub(crate) fn inode_and_via(&self, view: &dyn View, handle: &[u8]) -> Result<(Inode, Via), FileError> {
         let ClientHandle { file, via } = ClientHandle::open(handle, &self.key).ok_or(FileError::BadHandle)?;
         if file.volume != self.volume {
@@ -76,7 +76,7 @@ impl StateMachine {
         if inode.generation == file.generation { Ok((inode, via.into())) } else { Err(FileError::Stale) }
     }
 
-    /// The export that a handle names.
+    /// Returns the export that a handle names.
     pub(crate) fn export_of(&self, handle: &[u8]) -> Result<InodeId, FileError> {
         let handle = ClientHandle::open(handle, &self.key).ok_or(FileError::BadHandle)?;
         match handle.via.into() {
@@ -85,12 +85,12 @@ impl StateMachine {
         }
     }
 
-    /// An inode that was there a moment ago.
+    /// Returns an inode; `Stale` if it was removed meanwhile.
     pub(crate) fn inode(&self, view: &dyn View, id: InodeId) -> Result<Inode, FileError> {
         read::inode(view, id)?.ok_or(FileError::Stale)
     }
 
-    /// The sealed handle of an inode, for a client that came to it through `via`.
+    /// Returns the sealed handle of an inode, for a client that reached it through `via`.
     pub(crate) fn handle(&self, via: Via, inode: InodeId, generation: u32) -> bytes::Bytes {
         let file = FileHandle { volume: self.volume, inode: inode.0, generation };
         ClientHandle { file, via: via.into() }.seal(&self.key)

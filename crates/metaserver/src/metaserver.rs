@@ -1,4 +1,4 @@
-//! The metaserver: its parts, and what runs in the background.
+//! The metaserver: its parts, and its background tasks.
 
 use std::sync::Arc;
 
@@ -25,18 +25,19 @@ use crate::follow::Follower;
 use crate::machine::StateMachine;
 use crate::state::ClientState;
 
-/// How a metaserver is run.
+/// Configuration of a metaserver.
 #[derive(Debug, Clone)]
 pub struct MetaserverConfig {
-    /// The volume that it serves.
+    /// Id of the served volume.
     pub volume: u32,
-    /// Shown to clients as the server's owner and scope: the same on all metaservers of a cluster.
+    /// Server owner and scope for clients: the same on all metaservers of a cluster.
     pub cluster: [u8; 16],
-    /// What the cluster begins with, of a metaserver that begins one: in force until the cluster map has it.
+    /// Initial content of the cluster map, on a metaserver that begins a cluster: valid until it is in the
+    /// map.
     pub begin: Option<Begin>,
 }
 
-/// A metaserver. Each part knows only the parts above it.
+/// A metaserver. Each part uses only the parts above it.
 pub struct Metaserver {
     pub(crate) machine: Arc<StateMachine>,
     pub(crate) cluster: Arc<Cluster>,
@@ -44,17 +45,17 @@ pub struct Metaserver {
     pub(crate) data: Arc<Data>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) attributes: Attributes,
-    /// For NFSv3; sessions have their own.
+    /// Duplicate request cache for NFSv3; NFSv4 has sessions.
     pub(crate) drc: ReplyCache,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Metaserver {
-    /// A metaserver over `replica`. Call [`Metaserver::serve`] next.
+    /// Makes a metaserver over `replica`. Call [`Metaserver::serve`] next.
     ///
     /// # Errors
-    /// When the state machine cannot be read.
+    /// If the state machine cannot be read.
     pub fn new(
         config: MetaserverConfig,
         replica: Replica,
@@ -66,10 +67,10 @@ impl Metaserver {
         Self::new_on(Arc::new(TcpNetwork), config, replica, key, peer_key, clock, entropy)
     }
 
-    /// The same on another network than TCP, where it listens and reaches data servers.
+    /// Like [`Metaserver::new`], with another network than TCP for clients and data servers.
     ///
     /// # Errors
-    /// When the state machine cannot be read.
+    /// If the state machine cannot be read.
     pub fn new_on(
         network: Arc<dyn StreamNetwork>,
         config: MetaserverConfig,
@@ -115,7 +116,7 @@ impl Metaserver {
         Ok(Arc::new(server))
     }
 
-    /// Reads from the state machine what the parts keep in memory.
+    /// Reads the in-memory state of the parts from the state machine.
     fn learn_records(&self) -> Result<(), ReplicaError> {
         let failed = |e: store::StoreError| ReplicaError::Failed(e.to_string());
         let view = self.machine.replica.view().map_err(failed)?;
@@ -133,21 +134,21 @@ impl Metaserver {
         followed.map_err(|error| ReplicaError::Failed(format!("read the cluster map: {error}")))
     }
 
-    /// Keeps what this server has in memory in step with what other metaservers do.
+    /// Starts to update this server's in-memory state after commands of other metaservers.
     pub fn follow_others(self: &Arc<Self>, follower: Follower) {
         self.state.ends.follow(follower.session_ends());
         self.background.lock().push(tokio::spawn(Arc::clone(self).follow(follower)));
     }
 
-    /// Puts this server into the cluster map, and keeps what it answers for there as it is.
+    /// Enters this server into the cluster map, and keeps its own entries there up to date.
     pub fn enter_map(&self, this: ThisServer) {
         self.background.lock().push(tokio::spawn(Arc::clone(&self.cluster).keep_map(this)));
     }
 
-    /// Listens on `address` and starts what runs in the background.
+    /// Listens on `address` and starts the background tasks.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// If the address cannot be bound.
     pub async fn serve(self: &Arc<Self>, address: std::net::SocketAddr) -> std::io::Result<Server> {
         let failed = |status| std::io::Error::other(format!("read the clients: {status:?}"));
         self.state.learn_lapsed().map_err(failed)?;
@@ -178,19 +179,19 @@ impl Metaserver {
         Ok(server)
     }
 
-    /// Ends what runs in the background. The server that [`Metaserver::serve`] returned is stopped by itself.
+    /// Ends the background tasks. The server that [`Metaserver::serve`] returned must be stopped separately.
     pub fn stop(&self) {
         self.background.lock().drain(..).for_each(|task| task.abort());
         self.cluster.holds_no_more();
     }
 
-    /// What this server counts.
+    /// Counters of this server.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
 
-    /// The cluster as this metaserver sees it.
+    /// The cluster as known to this metaserver.
     #[must_use]
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
@@ -208,13 +209,13 @@ impl Metaserver {
         &self.admission
     }
 
-    /// What clients report of data servers.
+    /// Client reports about data servers.
     #[must_use]
     pub fn reports(&self) -> Arc<Reports> {
         Arc::clone(&self.data.reports)
     }
 
-    /// Users and groups have these names from now on; only numbers, before that is called.
+    /// Sets the names of users and groups; before this call there are only numbers.
     pub fn set_idmap(&self, idmap: Idmap) {
         self.attributes.set_idmap(idmap);
     }

@@ -1,4 +1,4 @@
-//! MOUNT version 3 as a program: from a path to the handle that an NFSv3 mount begins with.
+//! MOUNT version 3 as a program: returns the file handle of a path, with which an NFSv3 mount begins.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -20,7 +20,7 @@ use crate::exports::admission::Via;
 use crate::exports::pseudo::Way;
 use crate::exports::refusals::Reason;
 
-/// MOUNT over a metaserver. It remembers nobody: a list of mounts would be as good as the clients' UMNT.
+/// MOUNT over a metaserver. It keeps no list of mounts: such a list depends on UMNT calls of the clients.
 pub(crate) struct MountProgram(pub Arc<Metaserver>);
 
 impl Program for MountProgram {
@@ -32,7 +32,7 @@ impl Program for MountProgram {
         VERSION..=VERSION
     }
 
-    /// What it is asked is short.
+    // Its calls are short.
     fn trusts(&self, _: &CallHeader, _: Decoder, _: &Connection) -> bool {
         false
     }
@@ -83,11 +83,11 @@ impl MountProgram {
 }
 
 impl Metaserver {
-    /// The directory at the end of a path from the volume's root, and the innermost export on the way that
-    /// admits the client. Symbolic links are not followed: they mean something on the client only.
+    /// Returns the directory at the end of a path from the volume's root, and the innermost export on the way
+    /// that admits the client. Symbolic links are not followed: they have a meaning only on the client.
     ///
     /// # Errors
-    /// `Access` for a path that is in none of the client's exports, whether it is there or not.
+    /// `Access` for a path outside of the client's exports, even if it does not exist.
     fn mount3(&self, connection: &Connection, path: &[u8]) -> Result<(Inode, InodeId), Status> {
         let mut names = Vec::new();
         for name in path.split(|b| *b == b'/') {
@@ -114,7 +114,7 @@ impl Metaserver {
         Ok((at, export.ok_or(Status::Access)?))
     }
 
-    /// What a client is told of the directories that it can mount, by their paths of now.
+    /// Returns the list of exported directories for EXPORT, with their current paths.
     fn listed(&self, connection: &Connection) -> Result<Vec<export::Export>, Status> {
         let (exports, view) = (self.cluster.exports.get(), self.machine.view()?);
         let mut all = Vec::new();
@@ -127,8 +127,8 @@ impl Metaserver {
     }
 }
 
-/// What a client is told of a directory that it can mount, with the networks of its own rules: others are not
-/// its business.
+/// Entry of EXPORT for a directory that the client can mount, with the networks that have the same rules. The
+/// networks of other rules are not shown.
 fn listed(exports: &Exports, one: &Export, way: &Way) -> export::Export {
     let same = exports.iter().filter(|other| other.root == one.root && other.rules == one.rules);
     let networks: BTreeSet<Network> = same.map(|export| export.network).collect();
@@ -140,7 +140,7 @@ fn listed(exports: &Exports, one: &Export, way: &Way) -> export::Export {
     export::Export { path: DirPath(Bytes::from(path)), groups: groups.into() }
 }
 
-/// MOUNT's numbers are those of NFS, where it has any.
+/// Maps a status to MOUNT, whose numbers are those of NFS.
 fn mount_status(status: Status) -> wire::mount3::Status {
     wire::mount3::Status::from_u32(status as u32).unwrap_or(wire::mount3::Status::ServerFault)
 }

@@ -1,12 +1,12 @@
-//! What may name an entry of a directory.
+//! Rules for names of directory entries.
 
 use crate::errors::FileError;
 
-/// Bytes of a name: what Linux, and with it every client that matters, can express.
+/// Maximum length of a name in bytes: the limit of Linux.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
-/// The name, if a directory entry can have it. Bytes that are not UTF-8 are taken as they are, as Linux does
-/// (RFC 8881, section 14.4, permits it).
+/// Returns the name if it is valid for a directory entry. Bytes that are not UTF-8 are accepted, as in Linux
+/// (permitted by RFC 8881, section 14.4).
 ///
 /// # Errors
 /// `Invalid` for an empty name, `NameTooLong`, `BadCharacter` for a slash or NUL, `BadName` for `.` and `..`.
@@ -20,13 +20,13 @@ pub(crate) fn checked(name: &[u8]) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// PATH_MAX of Linux without its NUL: a longer target no client could follow.
+/// PATH_MAX of Linux without its NUL: clients cannot follow a longer target.
 const TARGET_BYTES_MAX: usize = 4095;
 
-/// The target, if a symbolic link can have it.
+/// Returns the target if it is valid for a symbolic link.
 ///
 /// # Errors
-/// `Invalid` for an empty one or one with NUL, which no client could follow; `NameTooLong`.
+/// `Invalid` for an empty target or a target with NUL, which clients cannot follow; `NameTooLong`.
 pub(crate) fn checked_target(target: &[u8]) -> Result<Vec<u8>, FileError> {
     match target {
         [] => Err(FileError::Invalid),

@@ -1,4 +1,4 @@
-//! NFS version 3 as a program: a call in, the reply of one file of `ops3` out.
+//! NFS version 3 as a program: each call goes to its file in `ops3`.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -15,8 +15,8 @@ use crate::errors::FileError;
 use crate::user::User;
 use crate::{Metaserver, ops3};
 
-/// A change that nobody could order for so long is not made any more: what the state machine knows of calls
-/// (`namespace::calls`) lasts twice as long, so that it never takes a late one for new.
+/// Time limit of a change without a leader. After it, the change is dropped. The state machine keeps calls
+/// (`namespace::calls`) twice as long, so that it never takes a late retry for a new call.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// NFS version 3 over a metaserver.
@@ -44,12 +44,13 @@ impl Program for Nfs3Program {
             let server = &*self.0;
             let procedure =
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
-            // Before the arguments are read; the others need none, and theirs may be a megabyte.
+            // Computed before the arguments are decoded. Other calls need no id, and may have a megabyte of
+            // arguments.
             let id = must_be_done_once(procedure).then(|| CallId::of(&call));
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             if let Call::Null(_) = arguments {
-                return Ok(Message::default()); // anybody may ask whether the server lives
+                return Ok(Message::default()); // every client may test whether the server is alive
             }
             let refused =
                 |status| server.admission.note_refused(&call.connection, status, procedure.name().as_bytes());
@@ -66,15 +67,15 @@ impl Program for Nfs3Program {
                 Err(status @ FileError::Access) => return Err(too_weak(status)),
                 Err(status) => {
                     if status == FileError::Stale {
-                        refused(status); // a handle of no export of this client's
+                        refused(status); // a handle of an export that does not admit this client
                     }
                     return Ok(ops3::refused::refused(procedure, status));
                 }
             };
             let start = server.machine.clock.monotonic();
-            // A client that gets no room has gone: nobody reads the answer.
+            // Without space the client has closed its connection: the reply would not be read.
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
-            // Linux takes a refusal for an error of the disk: it is kept until somebody leads.
+            // Linux takes an error for a disk error: the call waits until there is a leader.
             while let Err(status) = server.admission.barrier_before_call3(&call.connection, procedure).await {
                 if status != FileError::Delay || !call.connection.is_open() {
                     return Err(Rejection::SystemError);
@@ -97,8 +98,8 @@ impl Program for Nfs3Program {
                 return tokio::select! {
                     biased;
                     results = work => Ok(results),
-                    // The client asks again over another connection, perhaps another metaserver: what it
-                    // wrote here would come after what it writes then.
+                    // The client retries over another connection, perhaps to another metaserver: a write here
+                    // could come after its later writes.
                     () = call.connection.ended() => Err(Rejection::SystemError),
                 };
             };
@@ -109,14 +110,14 @@ impl Program for Nfs3Program {
             };
             let once = tokio::time::timeout(CHANGE_TIME_MAX, server.drc.once(id, kept)).await;
             once.map_err(|_| {
-                call.connection.close(); // Linux takes a refusal for an error, and a lost connection for a reason to ask again
+                call.connection.close(); // Linux takes an error as final, but retries on a lost connection
                 Rejection::SystemError
             })
         })
     }
 }
 
-/// What the reply may have in payload, for those that can have much.
+/// Payload bytes of a reply, at most, for procedures with large replies.
 fn payload_bytes(call: &Call) -> usize {
     let asked = match call {
         Call::Read(args) => args.count,
@@ -127,7 +128,7 @@ fn payload_bytes(call: &Call) -> usize {
     asked.min(ops3::TRANSFER_BYTES_MAX) as usize
 }
 
-/// Those that would answer something else the second time. WRITE and COMMIT would not.
+/// True for calls that must be answered once: a retry would get another answer. Not for WRITE and COMMIT.
 fn must_be_done_once(procedure: Procedure) -> bool {
     match procedure {
         Procedure::SetAttr
@@ -155,13 +156,13 @@ fn must_be_done_once(procedure: Procedure) -> bool {
     }
 }
 
-/// Whether the client is told to come again.
+/// True if the reply has the status NFS3ERR_JUKEBOX.
 fn is_jukebox(results: &Message) -> bool {
     let status = results.segments.first().and_then(|first| first.first_chunk::<4>());
     status.is_some_and(|status| u32::from_be_bytes(*status) == Status::Jukebox as u32)
 }
 
-/// What the state machine knows a call by; of a call that need not be known again it does not matter.
+/// Call id for the state machine; the default for calls that are not recorded.
 fn known_by(id: Option<CallId>) -> namespace::CallId {
     let known = |CallId { client: from, xid, procedure, checksum }: CallId| {
         let client = match from.ip() {
@@ -200,7 +201,7 @@ async fn carry_out(server: &Metaserver, user: &User, call: Call, id: &namespace:
     }
 }
 
-/// The results on the wire, and whether they are a failure.
+/// Encodes the results; the second value is true for a failure.
 fn encoded<T: Encode, F: Encode>(result: Result<T, Failure<F>>) -> (Message, bool) {
     let mut e = Encoder::new();
     result.encode(&mut e);

@@ -1,4 +1,4 @@
-//! NFSv4.1 and 4.2 as a program: which file answers which operation, and the checks that they share.
+//! NFSv4.1 and 4.2 as a program: dispatch of operations to their files, and shared checks.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::user::User;
 use crate::{Metaserver, files, ops};
 
 impl Metaserver {
-    /// The inode of the current filehandle.
+    /// Returns the inode of the current filehandle.
     pub(crate) fn current(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
         let current = context.state.current()?;
         let inode = self.machine.inode(view, current.inode)?;
@@ -29,7 +29,7 @@ impl Metaserver {
         }
     }
 
-    /// The inode of the current filehandle, which must be a directory.
+    /// Returns the inode of the current filehandle, which must be a directory.
     pub(crate) fn current_dir(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
         let inode = self.current(view, context)?;
         match inode.kind {
@@ -39,7 +39,7 @@ impl Metaserver {
         }
     }
 
-    /// The inode of the current filehandle, which must be a regular file.
+    /// Returns the inode of the current filehandle, which must be a regular file.
     pub(crate) fn current_file(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
         let inode = self.current(view, context)?;
         match inode.kind {
@@ -50,7 +50,7 @@ impl Metaserver {
         }
     }
 
-    /// The caller.
+    /// Returns the user of the call.
     pub(crate) fn caller(&self, context: &Context) -> Result<User, Status> {
         match context.state.current()?.via {
             Via::Export(export) => {
@@ -60,7 +60,7 @@ impl Metaserver {
         }
     }
 
-    /// Whether the current directory is in its export: see [`Admission::check_inside`].
+    /// Checks that the current directory is in its export: see [`Admission::check_inside`].
     fn check_current_inside(&self, context: &Context, op: &ArgOp) -> Result<(), Status> {
         let Some(Current { inode, via: Via::Export(export), .. }) = context.state.current else {
             return Ok(());
@@ -113,7 +113,7 @@ impl Metaserver {
             },
             State::Layout(_) => return Err(Status::BadStateid),
             State::Delegation(delegation) if delegation.revoked => return Err(Status::DelegRevoked),
-            // For reading, in the place of the opens that the client did not ask us about.
+            // A delegation permits reads, for opens that the client did under it.
             State::Delegation(_) if wanted == Share::READ => return Ok(()),
             State::Delegation(_) => return Err(Status::OpenMode),
         };
@@ -126,16 +126,16 @@ impl Metaserver {
     }
 }
 
-/// A state is named together with its file: the current filehandle must be that (RFC 8881, section 8.2.4).
+/// Checks that a state belongs to the current filehandle (RFC 8881, section 8.2.4).
 pub(crate) fn check_file_of(view: &dyn View, state: StateId, file: InodeId) -> Result<(), Status> {
     match read::state(view, state).map_err(store_failed)? {
         Some(state) if state.inode() != file => Err(Status::BadStateid),
-        // The command looks at everything else.
+        // The command checks everything else.
         _ => Ok(()),
     }
 }
 
-/// Whether the sequence of a stateid is the current one; they wrap (RFC 8881, section 8.2.2).
+/// Checks the sequence of a stateid against the current one; sequences wrap (RFC 8881, section 8.2.2).
 pub(crate) fn check_sequence(given: u32, now: u32) -> Result<(), Status> {
     match given.wrapping_sub(now) as i32 {
         0 => Ok(()),
@@ -153,7 +153,7 @@ impl Nfs4 for Metaserver {
         if let Some(session) = self.state.find_session(id) {
             return Some(session);
         }
-        // Another metaserver may have made it a moment ago.
+        // Another metaserver may have just made the session.
         self.machine.read_barrier().await.ok()?;
         self.state.find_session(id)
     }
@@ -171,7 +171,7 @@ impl Nfs4 for Metaserver {
     }
 
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {
-        // Once for all operations of the compound: what each reads is then as new as the compound.
+        // One barrier for all operations of the compound: their reads are then as new as the compound.
         let arrived = self.machine.clock.monotonic();
         context.state.has_read_barrier =
             self.admission.barrier_before_compound(&context.connection, session.id()).await?;
@@ -289,11 +289,11 @@ impl Nfs4 for Metaserver {
             ArgOp::RemoveXattr(args) => {
                 ResOp::RemoveXattr(ops::removexattr::removexattr(self, cx, args).await)
             }
-            // The compound has dealt with SEQUENCE; a second one is out of place.
+            // The first SEQUENCE was processed with the compound; a second one is an error.
             ArgOp::Sequence(_) => ResOp::Sequence(Err(Status::SequencePos)),
             ArgOp::Illegal(_) => ResOp::Illegal,
-            // Known, and not carried out here: never OP_ILLEGAL, which clients that probe take for a broken
-            // server.
+            // A known operation without an implementation: never OP_ILLEGAL, which probing clients take for a
+            // broken server.
             ArgOp::Unsupported(number) => ResOp::refused(number, Status::NotSupp),
         }
     }

@@ -1,4 +1,4 @@
-//! Answers to calls of other metaservers: [`wire::peer`].
+//! Peer RPC: answers to calls of other metaservers, [`wire::peer`].
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::Metaserver;
 use crate::errors::FileError;
 
 impl Metaserver {
-    /// Carries out a call of another metaserver.
+    /// Answers a call of another metaserver.
     pub(crate) async fn answer(self: &Arc<Self>, call: Call) -> Reply {
         match call {
             Call::Heard(args) => {

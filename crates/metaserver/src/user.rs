@@ -1,4 +1,4 @@
-//! Who calls, and what that user may do: POSIX permission checks on mode bits.
+//! Users and their permissions: POSIX checks on mode bits.
 
 use cluster::{Access, NOBODY, Rules, Squash};
 use namespace::{Inode, InodeId, Kind};
@@ -6,19 +6,19 @@ use wire::rpc::Credential;
 
 use crate::errors::FileError;
 
-/// A caller's identity after squashing.
+/// Identity of a caller, after squashing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
     pub uid: u32,
     pub gid: u32,
     pub gids: Vec<u32>,
-    /// Calls over an export that is read-only: nothing may be changed, by root neither.
+    /// True for calls through a read-only export: not even root may change anything.
     pub read_only: bool,
-    /// The directory of the export that the call comes through.
+    /// Directory of the export of the call.
     pub export: InodeId,
 }
 
-/// What is asked for: the bits of one `rwx` triple.
+/// Wanted permission: bits of one `rwx` triple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Permission(u32);
 
@@ -34,7 +34,7 @@ impl Permission {
 }
 
 impl User {
-    /// The caller that a credential names, as the rules of its export have it.
+    /// Returns the user of a credential, squashed by the rules of its export.
     pub(crate) fn new(credential: &Credential, rules: &Rules, export: InodeId) -> Self {
         let read_only = rules.access == Access::ReadOnly;
         let (uid, gid) = (rules.anonymous_uid, rules.anonymous_gid);
@@ -49,13 +49,13 @@ impl User {
         if sys.uid == 0 {
             return nobody();
         }
-        // Group 0 of another user goes, too: what root's group may write is as good as root's.
+        // Group 0 of other users is squashed, too: write access of root's group is as good as root's.
         let squashed = |gid: u32| if gid == 0 { rules.anonymous_gid } else { gid };
         let gids = sys.gids.iter().copied().map(squashed).collect();
         Self { uid: sys.uid, gid: squashed(sys.gid), gids, read_only, export }
     }
 
-    /// The caller in the pseudo file system, where all are alike.
+    /// User in the pseudo file system, the same for all callers.
     pub(crate) fn of_pseudo() -> Self {
         let (uid, gid) = (NOBODY, NOBODY);
         Self { uid, gid, gids: vec![], read_only: true, export: InodeId::ROOT }
@@ -73,13 +73,13 @@ impl User {
         self.gid == gid || self.gids.contains(&gid)
     }
 
-    /// Whether the mode bits of `inode` grant all of `wanted`.
+    /// True if the mode bits of `inode` grant all of `wanted`.
     pub(crate) fn may(&self, inode: &Inode, wanted: Permission) -> bool {
         if self.read_only && wanted.writes() {
             return false;
         }
         if self.is_root() {
-            // Root passes everywhere, but executes only what someone may execute.
+            // Root has all permissions, but executes only files with an execute bit.
             let executable = matches!(inode.kind, Kind::Directory(_)) || inode.mode & 0o111 != 0;
             return wanted.0 & Permission::EXECUTE.0 == 0 || executable;
         }
@@ -93,13 +93,12 @@ impl User {
         (inode.mode >> shift) & wanted.0 == wanted.0
     }
 
-    /// Whether anything may be changed.
+    /// Checks that the export is not read-only.
     pub(crate) fn check_changes(&self) -> Result<(), FileError> {
         if self.read_only { Err(FileError::ReadOnly) } else { Ok(()) }
     }
 
-    /// [`User::may`] as a result. A file system that is read-only is so before anybody's rights are looked
-    /// at.
+    /// [`User::may`] as a result. The read-only check comes before the mode bits.
     pub(crate) fn check(&self, inode: &Inode, wanted: Permission) -> Result<(), FileError> {
         if wanted.writes() {
             self.check_changes()?;
@@ -107,26 +106,27 @@ impl User {
         if self.may(inode, wanted) { Ok(()) } else { Err(FileError::Access) }
     }
 
-    /// Reading through NFS: whoever may execute a file may also read it, since a client reads it to execute
-    /// it; and the owner may always, since a file opened and then made unreadable must stay readable to its
-    /// opener.
+    /// Checks permission to read through NFS. Execute permission is enough, since a client reads a file to
+    /// execute it. The owner may always read, since a file opened and then made unreadable must stay readable
+    /// to its opener.
     pub(crate) fn check_read(&self, inode: &Inode) -> Result<(), FileError> {
         let readable = self.may(inode, Permission::READ) || self.may(inode, Permission::EXECUTE);
         if readable || self.owns(inode) { Ok(()) } else { Err(FileError::Access) }
     }
 
-    /// Writing through NFS; the owner may always, as in [`User::check_read`].
+    /// Checks permission to write through NFS; the owner may always write, as in [`User::check_read`].
     pub(crate) fn check_write(&self, inode: &Inode) -> Result<(), FileError> {
         self.check_changes()?;
         if self.may(inode, Permission::WRITE) || self.owns(inode) { Ok(()) } else { Err(FileError::Access) }
     }
 
-    /// COMMIT: what was written while that was permitted is brought to disk where it no longer is.
+    /// Checks permission for COMMIT: on an export made read-only, earlier writes can still be made durable.
     pub(crate) fn check_commit(&self, inode: &Inode) -> Result<(), FileError> {
         if self.read_only { Ok(()) } else { self.check_write(inode) }
     }
 
-    /// Removing or renaming a name of `victim` in `dir`: write permission, and with the sticky bit ownership.
+    /// Checks permission to remove or rename a name of `victim` in `dir`: write permission, and with the
+    /// sticky bit ownership.
     pub(crate) fn check_delete(&self, dir: &Inode, victim: &Inode) -> Result<(), FileError> {
         self.check(dir, Permission::WRITE_AND_SEARCH)?;
         if dir.mode & 0o1000 != 0 && !self.owns(dir) && !self.owns(victim) {
@@ -135,7 +135,7 @@ impl User {
         Ok(())
     }
 
-    /// Renaming `moved` from one directory to another, where it replaces an inode or none.
+    /// Checks permission to rename `moved` from one directory to another; it may replace an inode.
     pub(crate) fn check_rename(
         &self,
         (from, moved): (&Inode, &Inode),
@@ -146,7 +146,7 @@ impl User {
             Some(replaced) => self.check_delete(to, replaced)?,
             None => self.check(to, Permission::WRITE_AND_SEARCH)?,
         }
-        // A directory that moves has its ".." written, as in Linux.
+        // A directory that moves has its ".." changed, as in Linux.
         if moved.directory().is_some() && from.id != to.id {
             self.check(moved, Permission::WRITE)?;
         }
