@@ -1,8 +1,8 @@
-//! Which calls are served at all: those through an export that admits the address that they come from.
+//! Admission of calls: a call is served through an export that admits its client address.
 //!
-//! A handle names the export that its client came through ([`Via`]). The export is looked up at each call, so
-//! that a change of exports holds for mounted clients, and a handle that was learnt from a client of another
-//! export is refused.
+//! A file handle names the export through which its client reached the file ([`Via`]). The export is looked
+//! up at each call. So a change of exports is valid for mounted clients, and a handle taken from a client of
+//! another export is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,19 +20,19 @@ use crate::errors::FileError;
 use crate::exports::Admission;
 use crate::user::User;
 
-/// Ports that only a client's root can call from end before this one.
+/// End of the port range that only root of a client can use.
 const RESERVED_PORTS_END: u16 = 1024;
-/// Directories between an export and a directory in it: the components of the longest path that a program can
-/// name, 4096 bytes. What is deeper is not served through the export of a directory.
+/// Maximum of directories between an export and a directory in it: the components of the longest path that a
+/// program can use, 4096 bytes. Deeper directories are not served through the export of a directory.
 pub(crate) const DEPTH_MAX: usize = 2048;
 
-/// How often the leader looks for changes of exports that an earlier leader did not finish.
+/// Interval of the leader's check for changes of exports that an earlier leader did not finish.
 const PENDING_LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a client came to a file through.
+/// Export or pseudo file system through which a client reached a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// The export of this directory; of the root: of the whole volume.
+    /// Export of this directory; the root directory stands for the whole volume.
     Export(InodeId),
     /// The pseudo file system above the exports (RFC 8881, section 7.3).
     Pseudo,
@@ -59,12 +59,13 @@ impl From<Via> for handle::Via {
 }
 
 impl Admission {
-    /// Asks layouts to write back whenever exports have changed: data servers know no directories, so a
-    /// client that may no longer write must not keep one. The leader does it, once for all metaservers. The
-    /// state machine knows of the change until that is done, so that the next leader goes on.
+    /// Recalls layouts to write whenever exports have changed. Data servers know no directories, so a client
+    /// that may no longer write must not keep such a layout. The leader does this, once for all metaservers.
+    /// The change stays recorded in the state machine until then, so that a new leader goes on. Never
+    /// returns.
     pub(crate) async fn recall_when_exports_change(self: Arc<Self>) {
         loop {
-            // The first answer of a leader that was just elected may be late.
+            // The first notification may come before this metaserver is the leader.
             let _ = tokio::time::timeout(PENDING_LOOK_EVERY, self.cluster.exports_changed.notified()).await;
             let pending = changes_pending(&self.cluster.map().settings);
             if pending.is_empty() || !self.machine.replica.leads() {
@@ -73,7 +74,7 @@ impl Admission {
             if !Arc::clone(&self.state).recall_layouts_to_write().await {
                 continue;
             }
-            // Those that were seen before: one that came meanwhile has its own turn.
+            // Only the changes seen before the recall: a later change gets a recall of its own.
             let done = pending.into_iter().map(|key| (key, None)).collect();
             if let Err(error) = self.cluster.change_map(MapChange::Set(done)).await {
                 tracing::info!(
@@ -84,12 +85,12 @@ impl Admission {
         }
     }
 
-    /// The rules of the export of a directory for calls from this connection.
+    /// Rules of the export of a directory for calls over this connection.
     ///
     /// # Errors
-    /// `Access` for an address that nothing is exported to, and for an unprivileged source port where
-    /// privileged ones are asked for. `Stale` for an address that other directories are exported to: a handle
-    /// that it learnt elsewhere.
+    /// `Access` for an address without any export, and for an unprivileged source port where a reserved port
+    /// is required. `Stale` for an address that has only exports of other directories: the handle is from
+    /// another client.
     pub(crate) fn rules(&self, connection: &Connection, export: InodeId) -> Result<Rules, FileError> {
         let exports = self.cluster.exports.get();
         match exports.find(export, connection.peer().ip()) {
@@ -100,21 +101,21 @@ impl Admission {
         }
     }
 
-    /// Whether this connection is admitted to any export.
+    /// Checks that an export admits this connection.
     ///
     /// # Errors
-    /// `Access` if not.
+    /// `Access` if none does.
     pub(crate) fn check_admitted(&self, connection: &Connection) -> Result<(), FileError> {
         if admits_any(&self.cluster.exports.get(), connection) { Ok(()) } else { Err(FileError::Access) }
     }
 
-    /// The exports that this connection is admitted to, one for each directory.
+    /// Exports that admit this connection, one for each directory.
     pub(crate) fn admitted_exports(&self, connection: &Connection) -> Vec<Export> {
         let exports = self.cluster.exports.get();
         admitted(&exports, connection).cloned().collect()
     }
 
-    /// Whether this connection is admitted to lazy exports only.
+    /// True if only lazy exports admit this connection.
     pub(crate) fn is_lazy_client(&self, connection: &Connection) -> bool {
         let exports = self.cluster.exports.get();
         exports.any_lazy()
@@ -122,7 +123,7 @@ impl Admission {
             && admitted(&exports, connection).all(|export| export.rules.consistency == Consistency::Lazy)
     }
 
-    /// The caller's identity in an export.
+    /// Identity of the caller in an export.
     ///
     /// # Errors
     /// As [`Admission::rules`].
@@ -135,8 +136,8 @@ impl Admission {
         Ok(User::new(credential, &self.rules(connection, export)?, export))
     }
 
-    /// Whether an operation of NFSv4 is served: by the export of the current filehandle; by any, of an
-    /// operation without one or in the pseudo file system.
+    /// Checks that an operation of NFSv4 is admitted: by the export of the current filehandle. Without a
+    /// current filehandle, or in the pseudo file system, any export of the client is enough.
     ///
     /// # Errors
     /// As [`Admission::rules`].
@@ -148,10 +149,10 @@ impl Admission {
         }
     }
 
-    /// Whether the current file may be changed.
+    /// Checks that the current file's export is not read-only.
     ///
     /// # Errors
-    /// `ReadOnly` if not, or as [`Admission::rules`].
+    /// `ReadOnly`, or as [`Admission::rules`].
     pub(crate) fn check_writable(&self, context: &Context) -> Result<(), Status> {
         let Via::Export(export) = context.state.current()?.via else { return Err(Status::RoFs) };
         match self.rules(&context.connection, export)?.access {
@@ -160,11 +161,11 @@ impl Admission {
         }
     }
 
-    /// Whether a directory is in the export that it was named through. It is not when it was moved out of it:
-    /// nothing is looked up or made there any more through that export.
+    /// Checks that a directory is in the export of its handle. After a move out of the export, nothing can be
+    /// looked up or made in the directory through that export.
     ///
     /// # Errors
-    /// `Stale` if not.
+    /// `Stale` if it is not.
     pub(crate) fn check_inside(
         &self,
         view: &dyn View,
@@ -203,11 +204,11 @@ fn admits_any(exports: &Exports, connection: &Connection) -> bool {
     admitted(exports, connection).next().is_some()
 }
 
-/// What shows and changes no file for one who has a session: names of handles, and what gives state back. A
-/// client that an export was taken from can still leave in order. To begin (EXCHANGE_ID, CREATE_SESSION) a
-/// client needs an export: else any stranger could fill the tables of clients, and end the client whose name
-/// it says. RFC 8881 has no such error for these (section 15.2); Linux says "access denied" to
-/// NFS4ERR_ACCESS, as to any other server's refusal.
+/// True for operations that are served for every client with a session, since they show and change no file:
+/// operations on filehandles, and return of state. So a client whose export was removed can still return its
+/// state. EXCHANGE_ID and CREATE_SESSION need an export. Otherwise any host could fill the tables of clients,
+/// and end a client by using its client owner. RFC 8881 does not list NFS4ERR_ACCESS for these two (section
+/// 15.2). Linux reports it as "access denied", like the refusal of any other server.
 pub(crate) fn is_for_everybody(op: &ArgOp) -> bool {
     matches!(
         op,

@@ -1,4 +1,4 @@
-//! Exports: which clients see which directories, under which rules.
+//! Exports: the directories that each client sees, and their rules.
 
 pub(crate) mod admission;
 pub(crate) mod pseudo;
@@ -14,7 +14,7 @@ use crate::exports::pseudo::DirectoryNames;
 use crate::machine::StateMachine;
 use crate::state::ClientState;
 
-/// Admission of calls: exports, the pseudo file system above them, and the calls that were refused.
+/// Admission of calls: exports, the pseudo file system above them, and counts of refused calls.
 pub struct Admission {
     pub(crate) machine: Arc<StateMachine>,
     pub(crate) cluster: Arc<Cluster>,

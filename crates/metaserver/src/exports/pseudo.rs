@@ -1,20 +1,20 @@
 //! The pseudo file system (RFC 8881, sections 7.3 and 7.4): the directories above the exports of one client.
 //!
 //! ```text
-//! volume          exported to this client        what it sees from PUTROOTFH
+//! volume          exported to this client        tree from PUTROOTFH
 //! /               /projects/a, /scratch/b        /            pseudo
 //! ├── home                                       ├── projects pseudo
-//! ├── projects                                   │   └── a    export, with all that is in it
+//! ├── projects                                   │   └── a    export, with its whole content
 //! │   ├── a                                      └── scratch  pseudo
 //! │   └── secret                                     └── b    export
 //! └── scratch
 //!     └── b
 //! ```
 //!
-//! It is read-only, shows no other names, and is computed from the exports and the directories' parents at
-//! each operation, so that it follows both. A client that the whole volume is exported to never sees it. A
+//! It is read-only and shows no other names. It is computed from the exports and the directories' parents at
+//! each operation, so that it is always current. A client with an export of the whole volume never sees it. A
 //! pseudo directory has the inode number of the directory that it stands for, and an fsid of its own, so that
-//! a client mounts each export below it by itself.
+//! a client mounts each export below it separately.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -33,17 +33,17 @@ use crate::exports::admission::{DEPTH_MAX, Via, is_for_everybody};
 use crate::exports::refusals::Reason;
 use crate::{Metaserver, names, ops};
 
-/// Names of exported directories, and of those above them, that are remembered: a few hundred bytes each.
+/// Maximum of names kept of exported directories and their parents: a few hundred bytes each.
 const NAMES_MAX: usize = 16_384;
 /// Permission bits of a pseudo directory.
 const MODE: u32 = 0o555;
 
-/// The last known name of each directory on the way to an export. A name is compared with the store before it
-/// is used.
+/// Last known name of each directory on the way to an export. A name is compared with the store before it is
+/// used.
 #[derive(Default)]
 pub(crate) struct DirectoryNames(Mutex<HashMap<InodeId, Vec<u8>>>);
 
-/// An entry of a pseudo directory, what it names, and what a client comes to it through.
+/// Entry of a pseudo directory, its inode, and the `Via` for its handle.
 type PseudoEntry = (Entry, Result<Inode, FileError>, Via);
 
 impl DirectoryNames {
@@ -60,21 +60,21 @@ impl DirectoryNames {
     }
 }
 
-/// The directories from below the root to an exported directory, with their names.
+/// Directories from below the root to an exported directory, with their names.
 pub(crate) type Way = Vec<(InodeId, Vec<u8>)>;
 
-/// The path of a way, for people.
+/// Path of a way, for messages.
 pub(crate) fn path_of(way: &Way) -> String {
     let names: Vec<_> = way.iter().map(|(_, name)| String::from_utf8_lossy(name)).collect();
     format!("/{}", names.join("/"))
 }
 
-/// The ways to all exports of one client.
+/// Ways to all exports of one client.
 pub(crate) struct PseudoTree {
     ways: Vec<Way>,
 }
 
-/// A name in a pseudo directory.
+/// Name in a pseudo directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Child {
     inode: InodeId,
@@ -83,7 +83,7 @@ struct Child {
 }
 
 impl PseudoTree {
-    /// What there is in a pseudo directory, in the order of inode numbers, which are the cookies.
+    /// Entries of a pseudo directory, in the order of inode numbers, which are the cookies.
     fn children(&self, dir: InodeId) -> Vec<Child> {
         let mut children = BTreeMap::new();
         for way in &self.ways {
@@ -99,10 +99,10 @@ impl PseudoTree {
         children.into_values().collect()
     }
 
-    /// The attributes of a pseudo directory, as those of an inode that nobody may change.
+    /// Returns the inode of a pseudo directory, with read-only attributes.
     ///
     /// # Errors
-    /// `Stale` when none of the client's exports is below the directory any more.
+    /// `Stale` when none of the client's exports is below the directory.
     pub(crate) fn directory(&self, server: &Metaserver, real: &Inode) -> Result<Inode, FileError> {
         let children = self.children(real.id);
         if children.is_empty() && real.id != InodeId::ROOT {
@@ -116,7 +116,7 @@ impl PseudoTree {
             accessed: real.created,
             modified: real.created,
             changed: real.created,
-            // Both only grow, and one of them does whenever a name comes or goes here.
+            // Both numbers only grow, and a change of the names here increases one of them.
             change: real.change + server.cluster.map().head.version,
             ..real.clone()
         })
@@ -124,17 +124,17 @@ impl PseudoTree {
 }
 
 impl Admission {
-    /// The way from the root to an exported directory as it is now; none: it was removed.
+    /// Current way from the root to an exported directory; none: it was removed.
     pub(crate) fn way_to(&self, view: &dyn View, export: &Export) -> Result<Option<Way>, FileError> {
         self.way_with_hint(view, export.root, &export.path)
     }
 
-    /// The path of a directory, for people; empty: it was removed.
+    /// Path of a directory, for messages; empty: it was removed.
     fn path_of_directory(&self, view: &dyn View, dir: InodeId) -> Result<String, FileError> {
         Ok(self.way_with_hint(view, dir, "")?.map_or_else(String::new, |way| path_of(&way)))
     }
 
-    /// The way to a directory that had this path once.
+    /// Current way to a directory, with its earlier path as a hint.
     fn way_with_hint(&self, view: &dyn View, dir: InodeId, path: &str) -> Result<Option<Way>, FileError> {
         let (mut dirs, mut at) = (Vec::new(), dir);
         while at != InodeId::ROOT {
@@ -157,8 +157,7 @@ impl Admission {
         Ok(Some(way))
     }
 
-    /// The name of a directory: the one that it had when it was exported or asked for last, if it still has
-    /// it.
+    /// Name of a directory. The last known name and the hint are tried first.
     fn name_of_directory(
         &self,
         view: &dyn View,
@@ -171,7 +170,7 @@ impl Admission {
                 return Ok(Some(name));
             }
         }
-        // Renamed: once all names of the parent are looked at.
+        // After a rename: one scan of all names of the parent.
         let name = read::name_of(view, parent, dir).map_err(store_failed)?;
         if let Some(name) = &name {
             self.directory_names.put(dir, name.clone());
@@ -181,7 +180,7 @@ impl Admission {
 }
 
 impl Metaserver {
-    /// What a client sees of the tree above its exports.
+    /// Returns the client's pseudo file system: the tree above its exports.
     pub(crate) fn pseudo_tree(
         &self,
         view: &dyn View,
@@ -195,7 +194,7 @@ impl Metaserver {
         Ok(PseudoTree { ways })
     }
 
-    /// Answers an operation whose current filehandle is a pseudo directory; gives any other operation back.
+    /// Answers an operation whose current filehandle is a pseudo directory; returns all other operations.
     pub(crate) async fn in_pseudo_file_system(
         &self,
         context: &mut Context,
@@ -212,7 +211,7 @@ impl Metaserver {
                 Ok(_) => ResOp::SecInfo(Ok(ops::secinfo::used_up(context))),
                 Err(status) => ResOp::SecInfo(Err(status)),
             },
-            // These look at the directory as PseudoTree::directory shows it.
+            // These use the inode from PseudoTree::directory.
             ArgOp::Access(_)
             | ArgOp::GetAttr(_)
             | ArgOp::ReadDir(_)
@@ -226,7 +225,7 @@ impl Metaserver {
         })
     }
 
-    /// The entries of a pseudo directory above a cookie, and what a client comes to each of them through.
+    /// Entries of a pseudo directory after a cookie, each with the `Via` for its handle.
     pub(crate) fn pseudo_entries(
         &self,
         view: &dyn View,
@@ -257,7 +256,7 @@ fn find(server: &Metaserver, context: &Context, name: &[u8]) -> Result<Child, St
     if let Some(child) = tree.children(dir.id).into_iter().find(|child| child.name == name) {
         return Ok(child);
     }
-    // What is there, and not for this client, is worth a line of the log.
+    // A name that exists, but not for this client, is logged.
     if read::lookup(&*view, dir.id, &name).map_err(store_failed)?.is_some() {
         let above = server.admission.path_of_directory(&*view, dir.id)?;
         let path = [above.trim_end_matches('/').as_bytes(), &name].join(&b'/');
@@ -285,7 +284,7 @@ fn lookupp(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
     Ok(())
 }
 
-/// What a session or a client asks, whatever the current filehandle.
+/// True for operations on sessions and clients, which use no current filehandle.
 fn has_no_filehandle(op: &ArgOp) -> bool {
     matches!(
         op,
@@ -297,7 +296,7 @@ fn has_no_filehandle(op: &ArgOp) -> bool {
     )
 }
 
-/// Why an operation is not done in a pseudo directory.
+/// Error of an operation that is not possible in a pseudo directory.
 fn refusal(op: &ArgOp) -> Status {
     match op {
         ArgOp::Read(_) | ArgOp::ReadPlus(_) | ArgOp::Seek(_) | ArgOp::Commit(_) => Status::IsDir,
@@ -314,7 +313,7 @@ mod tests {
     use super::*;
 
     fn way(path: &str) -> Way {
-        // A directory's number is its name.
+        // The name of a directory is its number.
         path.split(' ').map(|name| (InodeId(name.parse().unwrap()), name.as_bytes().to_vec())).collect()
     }
 

@@ -1,7 +1,7 @@
-//! Refused clients: an address is logged once with the reason and what helps, then counted.
+//! Refused clients: each address gets a log line with the reason and the remedy, then it is counted.
 //!
 //! ```text
-//! refused for the 1st, 2nd, 4th, 8th, … time, or an hour after the last line   one line in the log
+//! refused for the 1st, 2nd, 4th, 8th, … time, or an hour after the last line   one log line
 //! every time                                                                   heorot_refused_mounts_total{reason}
 //! ```
 
@@ -18,29 +18,29 @@ use prometheus_client::registry::Registry;
 use crate::errors::FileError;
 use crate::exports::Admission;
 
-/// Pairs of address and reason with lines of their own: about 100 KiB. All others share one line for each
-/// reason.
+/// Maximum of (address, reason) pairs with log lines of their own: about 100 KiB. All others share one line
+/// for each reason.
 const KNOWN_MAX: usize = 1024;
-/// A client that is refused all the time has a line as often as this.
+/// Interval of log lines for a client that is refused all the time.
 const LINE_EVERY: Duration = Duration::from_secs(3600);
-/// Bytes that a line shows of what was asked for: a path of a reasonable length.
+/// Maximum of bytes of the requested path in a log line.
 const ASKED_BYTES_MAX: usize = 256;
 
-/// Why a client is refused.
+/// Reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// No export admits its address.
+    /// No export admits the client's address.
     Address,
-    /// The exports that admit its address ask for a reserved port.
+    /// The exports that admit the address require a reserved port.
     Port,
-    /// The path is in no export that admits it.
+    /// No export that admits the client has the path.
     Path,
-    /// The handle is of an export that does not admit it.
+    /// The export of the handle does not admit the client.
     Handle,
 }
 
 impl Reason {
-    /// The value of the metric's label.
+    /// Value of the metric's label.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Address => "address",
@@ -50,7 +50,7 @@ impl Reason {
         }
     }
 
-    /// What an operator can do, where the client should be served.
+    /// Advice for the operator, for a client that should be served.
     fn action(self) -> &'static str {
         match self {
             Self::Address => {
@@ -71,22 +71,22 @@ impl Reason {
     }
 }
 
-/// How often an address was refused for one reason.
+/// Count of refusals of an address for one reason.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     count: u64,
-    /// When the last line was written, on the monotonic clock.
+    /// Time of the last log line, on the monotonic clock.
     line_at: Duration,
 }
 
-/// The last refusal, for people.
+/// Last refusal, for the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Last {
     pub address: IpAddr,
     pub reason: Reason,
 }
 
-/// What is remembered of refusals.
+/// Counters of refusals.
 #[derive(Default)]
 pub struct Refusals {
     counts: Family<Vec<(&'static str, &'static str)>, Counter>,
@@ -97,12 +97,12 @@ pub struct Refusals {
 struct Memory {
     count: u64,
     last: Option<Last>,
-    /// Without an address: of all addresses that had no place of their own.
+    /// Without an address: all addresses beyond [`KNOWN_MAX`].
     known: BTreeMap<(Option<IpAddr>, Reason), Known>,
 }
 
 impl Refusals {
-    /// Puts the counters into `registry`; each is there from the start, at 0, so that the first refusal is
+    /// Registers the counters with `registry`. Each exists from the start, at 0, so that the first refusal is
     /// seen as an increase.
     pub fn register(&self, registry: &mut Registry) {
         for reason in [Reason::Address, Reason::Port, Reason::Path, Reason::Handle] {
@@ -111,7 +111,7 @@ impl Refusals {
         registry.register("refused_mounts", "Clients that were refused, by reason", self.counts.clone());
     }
 
-    /// Counts a refusal. Returns how many of the same kind there were, when that is worth a line in the log.
+    /// Counts a refusal. Returns the count of its kind if a log line is due.
     fn note(&self, address: IpAddr, reason: Reason, now: Duration) -> Option<u64> {
         self.counts.get_or_create(&vec![("reason", reason.word())]).inc();
         let mut memory = self.memory.lock();
@@ -133,14 +133,14 @@ impl Refusals {
         is_due.then_some(known.count)
     }
 
-    /// How many refusals there were, and the last one.
+    /// Number of refusals, and the last one.
     pub(crate) fn seen(&self) -> (u64, Option<Last>) {
         let memory = self.memory.lock();
         (memory.count, memory.last)
     }
 }
 
-/// An IPv6 host has all addresses of a network of 64 bits.
+/// Network of an address: an IPv6 host has all addresses of a 64-bit network.
 fn one_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -149,7 +149,7 @@ fn one_network(address: IpAddr) -> IpAddr {
 }
 
 impl Admission {
-    /// Notes that a client was refused by `why`.
+    /// Counts a refusal for the error `why`.
     pub(crate) fn note_refused(&self, connection: &Connection, why: FileError, asked: &[u8]) {
         let reason = match why {
             FileError::Stale => Reason::Handle,
@@ -161,7 +161,7 @@ impl Admission {
         self.note_refusal(connection, reason, asked);
     }
 
-    /// Notes that a client was refused for `reason`.
+    /// Counts a refusal for `reason`.
     pub(crate) fn note_refusal(&self, connection: &Connection, reason: Reason, asked: &[u8]) {
         let address = connection.peer().ip().to_canonical();
         let Some(count) = self.refusals.note(address, reason, self.machine.clock.monotonic()) else { return };
@@ -176,7 +176,7 @@ impl Admission {
         );
     }
 
-    /// What was refused so far.
+    /// Refusals since the start.
     #[must_use]
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
