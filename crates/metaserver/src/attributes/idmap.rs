@@ -1,7 +1,7 @@
-//! Users and groups in NFSv4's words: numbers, or names with a domain (RFC 8881, section 5.9).
+//! Id mapping (idmap): users and groups of NFSv4 as numbers, or names with a domain (RFC 8881, section 5.9).
 //!
-//! Numbers in digits are always understood; names when there is a domain. What is given out are numbers,
-//! unless names are asked for: then numbers only for those that have no name.
+//! Numbers in digits are always accepted; names are accepted if a domain is set. Replies have numbers, or
+//! names if the configuration asks for names; ids without a name stay numbers.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::errors::FileError;
 
-/// Who has which number, and under which domain names are understood.
+/// Names and numbers of users and groups, and the domain of the names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Idmap {
     domain: Option<String>,
@@ -17,17 +17,17 @@ pub struct Idmap {
     groups: Names,
 }
 
-/// Numbers by name, and what is given out for a number.
+/// Numbers by name, and names for replies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Names {
     ids: HashMap<Box<[u8]>, u32>,
-    /// With the domain; empty if numbers are given out.
+    /// Names with the domain, for replies; empty if replies have numbers.
     given: HashMap<u32, Bytes>,
 }
 
 impl Names {
-    /// From lines as in passwd(5) and group(5): the name first, the number third. The first line of a name or
-    /// a number counts, as in the C library; lines of another form do not.
+    /// Reads lines as in passwd(5) and group(5): the name first, the number third. The first line of a name
+    /// or a number counts, as in the C library; other lines are skipped.
     fn new(text: &str, domain: &str, give_names: bool) -> Self {
         let mut names = Self::default();
         for line in text.lines() {
@@ -37,7 +37,7 @@ impl Names {
                 continue;
             };
             let first = *names.ids.entry(name.as_bytes().into()).or_insert(id) == id;
-            // Given out must be understood as the same number.
+            // A name in a reply must map back to the same number.
             if give_names && first {
                 names.given.entry(id).or_insert_with(|| Bytes::from(format!("{name}@{domain}")));
             }
@@ -46,15 +46,14 @@ impl Names {
     }
 }
 
-/// Digits without leading zeros, and not the number that stands for "no change" in chown(2).
+/// Parses digits without leading zeros; not the number that means "no change" in chown(2).
 fn number(digits: &str) -> Option<u32> {
     let canonical = digits.bytes().all(|b| b.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
     digits.parse().ok().filter(|id| canonical && *id != u32::MAX)
 }
 
 impl Idmap {
-    /// Names of `domain`, from the texts of a passwd(5) and a group(5). `give_names`: they are also given
-    /// out.
+    /// Names of `domain`, from the texts of passwd(5) and group(5). `give_names`: replies have names, too.
     #[must_use]
     pub fn new(domain: &str, give_names: bool, passwd: &str, group: &str) -> Self {
         Self {
@@ -64,18 +63,18 @@ impl Idmap {
         }
     }
 
-    /// The user with this name or number.
+    /// Returns the user with this name or number.
     ///
     /// # Errors
-    /// `BadOwner` when there is none.
+    /// `BadOwner` if there is none.
     pub(crate) fn user(&self, owner: &[u8]) -> Result<u32, FileError> {
         self.id(&self.users, owner)
     }
 
-    /// The group with this name or number.
+    /// Returns the group with this name or number.
     ///
     /// # Errors
-    /// `BadOwner` when there is none.
+    /// `BadOwner` if there is none.
     pub(crate) fn group(&self, owner: &[u8]) -> Result<u32, FileError> {
         self.id(&self.groups, owner)
     }
@@ -86,17 +85,17 @@ impl Idmap {
             return Ok(id);
         }
         let (name, domain) = text.rsplit_once('@').ok_or(FileError::BadOwner)?;
-        // Domains are DNS's, where case means nothing.
+        // Domains are DNS names, so case does not matter.
         let ours = self.domain.as_ref().is_some_and(|ours| ours.eq_ignore_ascii_case(domain));
         names.ids.get(name.as_bytes()).copied().filter(|_| ours).ok_or(FileError::BadOwner)
     }
 
-    /// What a user is called.
+    /// Name of a user in replies.
     pub(crate) fn user_name(&self, id: u32) -> Bytes {
         name(&self.users, id)
     }
 
-    /// What a group is called.
+    /// Name of a group in replies.
     pub(crate) fn group_name(&self, id: u32) -> Bytes {
         name(&self.groups, id)
     }

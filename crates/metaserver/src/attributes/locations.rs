@@ -2,13 +2,13 @@
 //! sections 11.16 and 11.17).
 //!
 //! ```text
-//! service addresses, if there are any ──▶ fs_locations: the first choice alone, since it has no ranks
+//! service addresses, if there are any ──▶ fs_locations: only the addresses of rank 0, since it has no ranks
 //! metaservers' own addresses ───────────▶ fs_locations_info: both, service addresses ranked before the others
 //! ```
 //!
-//! All metaservers are one server to a client, of one server owner (EXCHANGE_ID), and one session may have
+//! For a client all metaservers are one server with one server owner (EXCHANGE_ID), and one session may have
 //! connections to several of them. Linux asks for fs_locations when it mounts with `trunkdiscovery`, and uses
-//! as many as `max_connect` lets it; it does not read fs_locations_info.
+//! up to `max_connect` addresses; it does not read fs_locations_info.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,32 +24,32 @@ use wire::nfs4::fs_locations_info::{
 
 use crate::attributes::Attributes;
 
-/// Addresses that are named: 3 KiB of fs_locations at the most, and Linux has room for a page of 4 KiB.
+/// Maximum of addresses in a reply: at most 3 KiB of fs_locations, and Linux has space for a page of 4 KiB.
 const LOCATIONS_MAX: usize = 64;
-/// The port that a client takes when it is told none (RFC 8881, section 2.9.3).
+/// Default port of an address without a port (RFC 8881, section 2.9.3).
 const NFS_PORT: u16 = 2049;
-/// The class that all metaservers are in, whatever it is about.
+/// The class of all metaservers, for every kind of class.
 const ALIKE: u8 = 1;
 
-/// An address that clients can mount.
+/// Address that clients can mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Location {
     address: SocketAddr,
-    /// 0, or 1 for an address that does not move when there are some that do.
+    /// 0, or 1 for a metaserver's own address if service addresses exist.
     rank: u8,
-    /// Its metaserver drains.
+    /// True if its metaserver drains.
     is_going: bool,
 }
 
 impl Attributes {
-    /// The value of fs_locations, over a connection to `local`.
+    /// Value of fs_locations, over a connection to `local`.
     pub(crate) fn fs_locations(&self, local: SocketAddr) -> FsLocations {
         let locations = self.locations(local);
         let servers = first_choice(&locations).map(|location| name(location.address)).collect();
         FsLocations { fs_root: vec![], locations: vec![FsLocation { servers, rootpath: vec![] }] }
     }
 
-    /// The value of fs_locations_info, over a connection to `local`.
+    /// Value of fs_locations_info, over a connection to `local`.
     pub(crate) fn fs_locations_info(&self, local: SocketAddr) -> FsLocationsInfo {
         let entries = self.locations(local).iter().map(|location| entry(location, local)).collect();
         FsLocationsInfo {
@@ -65,12 +65,12 @@ impl Attributes {
     }
 }
 
-/// All of them; `local`, where a client was answered, when there is nothing else to say.
+/// Returns all locations; only `local`, the address of the connection, if there are no others.
 fn locations(members: &[(NodeId, Member, bool)], map: &ClusterMap, local: SocketAddr) -> Vec<Location> {
     let services = &map.head.service_addresses;
     let rank = u8::from(!services.is_empty());
     let services = services.iter().map(|address| {
-        // Metaservers hold service addresses for the port that they listen on.
+        // Metaservers hold service addresses for their listening port.
         Location { address: SocketAddr::new(*address, local.port()), rank: 0, is_going: false }
     });
     let own = members.iter().filter_map(|(id, member, _)| {
@@ -85,7 +85,7 @@ fn locations(members: &[(NodeId, Member, bool)], map: &ClusterMap, local: Socket
     all
 }
 
-/// Where a client should go: the best rank, and nobody who drains if there is anybody else.
+/// Locations of the best rank, without draining metaservers if there are others.
 fn first_choice(all: &[Location]) -> impl Iterator<Item = &Location> {
     let stays = all.iter().any(|location| location.rank == 0 && !location.is_going);
     all.iter().filter(move |location| location.rank == 0 && !(stays && location.is_going))
@@ -102,11 +102,11 @@ fn entry(location: &Location, local: SocketAddr) -> FsLocationsServer {
     let info = ServerInfo {
         flags,
         transport_flags: 0,
-        // Each has all that was answered by any, and all of a client's state.
+        // Each metaserver has all acknowledged changes, and all state of a client.
         simultaneous_use: ALIKE,
         handle: ALIKE,
         fileid: ALIKE,
-        // They differ, as they must after a restart, but never are the same by chance.
+        // Write verifiers differ, as they must after a restart, and are never equal by chance.
         write_verifier: ALIKE,
         change: ALIKE,
         readdir: ALIKE,
@@ -118,7 +118,7 @@ fn entry(location: &Location, local: SocketAddr) -> FsLocationsServer {
     FsLocationsServer { currency_s: 0, info: info.to_bytes(), server: name(location.address) }
 }
 
-/// An address as clients read it.
+/// Address in the format of clients.
 fn name(address: SocketAddr) -> Bytes {
     match address.port() {
         NFS_PORT => address.ip().to_string().into(),

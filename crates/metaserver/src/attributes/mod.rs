@@ -1,5 +1,4 @@
-//! Attributes of files: from an inode to NFSv4's and NFSv3's words and back, and the rules by which they
-//! change.
+//! Attributes of files: conversion between inodes and NFSv4 or NFSv3 attributes, and the rules for changes.
 
 pub(crate) mod idmap;
 pub(crate) mod locations;
@@ -17,7 +16,7 @@ use crate::attributes::idmap::Idmap;
 use crate::data::Data;
 use crate::machine::StateMachine;
 
-/// Attributes as clients see them.
+/// Conversion of attributes.
 pub(crate) struct Attributes {
     pub machine: Arc<StateMachine>,
     pub cluster: Arc<Cluster>,
@@ -30,7 +29,7 @@ impl Attributes {
         Self { machine, cluster, data, idmap: RwLock::default() }
     }
 
-    /// Users and groups have these names from now on; only numbers, before that is called.
+    /// Sets the names of users and groups; before this call there are only numbers.
     pub(crate) fn set_idmap(&self, idmap: Idmap) {
         *self.idmap.write() = Arc::new(idmap);
     }

@@ -1,4 +1,4 @@
-//! An inode's attributes in NFSv3's words (RFC 1813, section 2.6), and back.
+//! Conversion of an inode's attributes to NFSv3 (RFC 1813, section 2.6), and back.
 
 use namespace::{Inode, InodeId, Kind, SetAttributes, read};
 use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, WccAttr};
@@ -9,7 +9,7 @@ use crate::errors::FileError;
 use crate::files::make::Asked;
 use crate::user::User;
 
-/// What version 3 can say of a time: 1970 to 2106.
+/// Converts a time to version 3, whose range is 1970 to 2106.
 pub(crate) fn time(time: namespace::Time) -> Time {
     let before_1970 = time.seconds < 0;
     let seconds = u32::try_from(time.seconds).unwrap_or(if before_1970 { 0 } else { u32::MAX });
@@ -23,13 +23,13 @@ fn time_from(time: Time) -> Result<namespace::Time, FileError> {
     Ok(namespace::Time { seconds: i64::from(time.seconds), nanoseconds: time.nanoseconds })
 }
 
-/// What tells whether a cache is still valid.
+/// Attributes with which a client validates its cache.
 pub(crate) fn wcc_attr(inode: &Inode) -> WccAttr {
     WccAttr { size: inode.size, mtime: time(inode.modified), ctime: time(inode.changed) }
 }
 
 impl Attributes {
-    /// The attributes of an inode.
+    /// Returns the attributes of an inode.
     pub(crate) fn fattr3(&self, inode: &Inode) -> Fattr {
         let none = SpecData::default();
         let (kind, rdev) = match inode.kind {
@@ -58,20 +58,20 @@ impl Attributes {
         }
     }
 
-    /// The attributes of an inode beside the results of another operation. None are told of a file whose data
-    /// servers would have to be asked: the client asks by GETATTR if it wants to know.
+    /// Attributes of an inode in the reply to another operation. None for a file whose data servers would
+    /// have to be asked: the client can send GETATTR.
     pub(crate) fn told3(&self, inode: &Inode) -> PostOpAttr {
         let unsettled = self.data.is_unsettled(&*self.machine.view().ok()?, inode).ok()?;
         (!unsettled).then(|| self.fattr3(inode))
     }
 
-    /// The same of what has this id now, if it is there.
+    /// Like [`Self::told3`], for the inode with this id, if it exists.
     pub(crate) fn post_op_attr(&self, inode: InodeId) -> PostOpAttr {
         let view = self.machine.view().ok()?;
         self.told3(&read::inode(&*view, inode).ok()??)
     }
 
-    /// What to set, and which of the times is to be the server's.
+    /// Attributes to set; the two flags are true for times set to the server's time.
     pub(crate) fn attributes_to_set(
         &self,
         set: &SetAttr,
@@ -79,13 +79,13 @@ impl Attributes {
         let ((accessed, accessed_now), (modified, modified_now)) =
             (self.time_to_set(set.atime)?, self.time_to_set(set.mtime)?);
         let SetAttr { mode, size, .. } = *set;
-        // The number that stands for "no change" in chown(2).
+        // u32::MAX means "no change" in chown(2).
         let (uid, gid) = (set.uid.filter(|id| *id != u32::MAX), set.gid.filter(|id| *id != u32::MAX));
         let set = SetAttributes { mode, uid, gid, size, accessed, modified, layout_of: None, guard: None };
         Ok((set, (accessed_now, modified_now)))
     }
 
-    /// The attributes for a new inode. Only root may say whose it is, as with Linux's server.
+    /// Attributes for a new inode. Only root may choose its owner, as with Linux's server.
     pub(crate) fn asked3(&self, user: &User, set: &SetAttr) -> Result<Asked, FileError> {
         let ((accessed, _), (modified, _)) = (self.time_to_set(set.atime)?, self.time_to_set(set.mtime)?);
         let (uid, gid) = (set.uid.filter(|_| user.is_root()), set.gid.filter(|_| user.is_root()));

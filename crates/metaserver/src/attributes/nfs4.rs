@@ -1,4 +1,4 @@
-//! An inode's attributes in NFSv4's words (RFC 8881, section 5), and what a client wants them to be.
+//! Conversion of an inode's attributes to NFSv4 (RFC 8881, section 5), and of attributes to set.
 
 use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, SetAttributes, Time, read};
 use store::View;
@@ -12,24 +12,24 @@ use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::files::make::Asked;
 
-/// Blocks that `du` counts in: files take whole ones.
+/// Block size for space used: files take whole blocks.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
-/// The same for the data of small files, which lie close together: the unit of `st_blocks`.
+/// Block size for inline data, which are packed closely: the unit of `st_blocks`.
 const SMALL_BLOCK_BYTES: u64 = 512;
-/// The longest name.
+/// Maximum length of a name.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
-/// Names of one inode.
+/// Maximum of names of one inode.
 pub(crate) const LINKS_MAX: u32 = 65_000;
-/// Payload of one READ or WRITE.
+/// Maximum payload of one READ or WRITE.
 pub(crate) const IO_BYTES_MAX: u64 = 1 << 20;
-/// Inodes that there could be, for `df -i`: there is no such limit, but tools divide by it.
+/// Number of inodes for `df -i`. There is no such limit, but tools divide by it.
 pub(crate) const INODES_MAX: u64 = 1 << 40;
 /// FSCHARSET_CAP4_CONTAINS_NON_UTF8: names are bytes (RFC 8881, section 14.4).
 const CONTAINS_NON_UTF8: u32 = 1;
-/// What the offsets of a CLONE must be multiples of: the block of every file system that can share data.
+/// Alignment of the offsets of a CLONE: the block size of every file system that supports reflinks.
 pub(crate) const CLONE_BLOCK_BYTES: u32 = 4096;
 
-/// What GETATTR answers.
+/// Attributes that GETATTR returns.
 pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::SUPPORTED_ATTRS,
     attr::TYPE,
@@ -92,7 +92,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::XATTR_SUPPORT,
 ]);
 
-/// What SETATTR takes.
+/// Attributes that SETATTR can set.
 const SETTABLE: Bitmap = Bitmap::of(&[
     attr::SIZE,
     attr::MODE,
@@ -103,7 +103,8 @@ const SETTABLE: Bitmap = Bitmap::of(&[
     attr::MODE_SET_MASKED,
 ]);
 
-/// What a create takes: not an owner, which is the caller, but a mode with the caller's umask.
+/// Attributes of a new inode that can be set: not the owner, which is the caller, but a mode with the
+/// caller's umask.
 const SETTABLE_NEW: Bitmap = Bitmap::of(&[
     attr::SIZE,
     attr::MODE,
@@ -114,29 +115,29 @@ const SETTABLE_NEW: Bitmap = Bitmap::of(&[
     attr::MODE_UMASK,
 ]);
 
-/// What can be set, and never asked for (RFC 8881, section 5.5; RFC 8275, section 4).
+/// Attributes that can be set but not read (RFC 8881, section 5.5; RFC 8275, section 4).
 const WRITE_ONLY: Bitmap =
     Bitmap::of(&[attr::TIME_ACCESS_SET, attr::TIME_MODIFY_SET, attr::MODE_SET_MASKED, attr::MODE_UMASK]);
 
-/// Whether attributes can be asked for, or compared.
+/// Checks that the attributes can be read or compared.
 ///
 /// # Errors
-/// `Inval` when one of them can only be set.
+/// `Inval` if one of them can only be set.
 pub(crate) fn check_readable(asked: &Bitmap) -> Result<(), Status> {
     if asked.intersection(&WRITE_ONLY).is_empty() { Ok(()) } else { Err(Status::Inval) }
 }
 
-/// Which of the given attributes are ours to set.
+/// Returns those of the given attributes that can be set.
 pub(crate) fn settable_of(given: &Fattr) -> Bitmap {
     let both = given.mask().intersection(&SETTABLE_NEW);
     both.union(&given.mask().intersection(&SETTABLE))
 }
 
-/// What a client wants attributes to be.
+/// Attributes that a client wants to set.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted {
     pub mode: Option<u32>,
-    /// Only these bits of the mode are changed.
+    /// Value and mask of a partial mode change.
     mode_mask: Option<(u32, u32)>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
@@ -148,17 +149,17 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// From the attributes of a SETATTR.
+    /// Reads the attributes of a SETATTR.
     pub(crate) fn for_set(given: &Fattr, idmap: &Idmap) -> Result<Self, Status> {
         Self::checked(given, &SETTABLE, idmap)
     }
 
-    /// From the attributes of a CREATE or OPEN.
+    /// Reads the attributes of a CREATE or OPEN.
     pub(crate) fn for_new(given: &Fattr, idmap: &Idmap) -> Result<Self, Status> {
         Self::checked(given, &SETTABLE_NEW, idmap)
     }
 
-    /// The attributes for a new inode.
+    /// Attributes for a new inode.
     pub(crate) fn asked(&self) -> Asked {
         let Self { mode, uid, gid, accessed, modified, .. } = *self;
         Asked { mode, uid, gid, accessed, modified }
@@ -194,12 +195,12 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Which times become "now": for these, permission to write is enough.
+    /// Returns the times to set to "now" (access, modification): for these, write permission is enough.
     pub(crate) fn to_now(self) -> (bool, bool) {
         (self.accessed_now, self.modified_now)
     }
 
-    /// As the state machine takes it, with `now` where the server's time was asked for.
+    /// Converts to the form of the state machine; `now` replaces the server's time.
     pub(crate) fn set(&self, now: Time) -> SetAttributes {
         SetAttributes {
             mode: self.mode,
@@ -213,7 +214,7 @@ impl Wanted {
         }
     }
 
-    /// The mode that results on `inode`, when only some of its bits are to change.
+    /// Computes the mode from the mode of `inode`, for a partial mode change.
     pub(crate) fn with_mode_of(mut self, inode: &Inode) -> Self {
         if let Some((value, mask)) = self.mode_mask {
             self.mode = Some(inode.mode & !mask | value);
@@ -230,10 +231,10 @@ fn time(set: Option<SetTime>) -> Result<(Option<Time>, bool), Status> {
     })
 }
 
-/// A client's time.
+/// Converts a client's time.
 ///
 /// # Errors
-/// `Inval` for as many nanoseconds as a second has (RFC 8881, section 3.3.1).
+/// `Inval` if the nanoseconds make a second or more (RFC 8881, section 3.3.1).
 pub(crate) fn time_from(time: nfs4::Time) -> Result<Time, Status> {
     let nfs4::Time { seconds, nanoseconds } = time;
     if nanoseconds < nfs4::Time::NANOSECONDS { Ok(Time { seconds, nanoseconds }) } else { Err(Status::Inval) }
@@ -243,7 +244,7 @@ fn wire_time(t: Time) -> nfs4::Time {
     nfs4::Time { seconds: t.seconds, nanoseconds: t.nanoseconds }
 }
 
-/// Bytes that `du` shows.
+/// Used space in bytes, as shown by `du`.
 pub(crate) fn used_bytes(inode: &Inode) -> u64 {
     match inode.kind {
         Kind::File(file) => {
@@ -271,8 +272,7 @@ fn file_type(kind: &Kind) -> FileType {
 }
 
 impl Attributes {
-    /// The attributes of `inode`, as a compound came to it; those that cost something only when they are
-    /// among `wanted`.
+    /// Returns the attributes of `inode`. Expensive attributes are included only if they are among `wanted`.
     pub(crate) fn attributes(
         &self,
         context: &Context,
@@ -326,7 +326,7 @@ impl Attributes {
     }
 }
 
-/// Each export is a file system to its clients, as rules and handles of another one do not hold there.
+/// Each export is a separate file system for clients, since exports have different rules and handles.
 fn minor_fsid(via: Via) -> u64 {
     match via {
         Via::Export(InodeId::ROOT) => 0,
@@ -335,8 +335,8 @@ fn minor_fsid(via: Via) -> u64 {
     }
 }
 
-/// Up to which size a client should read and write through us (RFC 8881, section 5.12.4): below it, of a file
-/// whose data are with its inode. Nothing is said of another.
+/// Size below which a client should read and write through the metaserver (mdsthreshold; RFC 8881, section
+/// 5.12.4). Only for files with inline data.
 fn threshold(inode: &Inode) -> Vec<ThresholdItem> {
     match inode.data() {
         Some(DataPlace::Inline) => {
@@ -347,7 +347,7 @@ fn threshold(inode: &Inode) -> Vec<ThresholdItem> {
     }
 }
 
-/// What follows from the inode alone, and what is the same for all.
+/// Attributes that depend on the inode alone, and constant attributes.
 fn of_inode(inode: &Inode) -> Fattr {
     let (major, minor) = match inode.kind {
         Kind::CharacterDevice(major, minor) | Kind::BlockDevice(major, minor) => (major, minor),
@@ -409,7 +409,7 @@ mod tests {
         let set = |given: &Fattr| Wanted::for_set(given, &idmap).err();
         let new = |given: &Fattr| Wanted::for_new(given, &idmap).err();
         for number in [12, 25, 58, 59, 80] {
-            // Sent beside one that can be set: nothing is.
+            // An unsupported attribute beside a supported one: none is set.
             let given = Fattr { unknown: Bitmap::of(&[number]), mode: Some(0o644), ..Fattr::default() };
             assert_eq!(set(&given), Some(Status::AttrNotSupp), "{number}");
             assert_eq!(new(&given), Some(Status::AttrNotSupp), "{number}");

@@ -1,5 +1,4 @@
-//! Who may set which attributes, and what else changes with them: the rules of POSIX as Linux has them, for
-//! NFSv3 and NFSv4 alike.
+//! Rules for setting attributes, and their side effects: POSIX rules as in Linux, for NFSv3 and NFSv4.
 
 use namespace::{Inode, NewAttributes, SetAttributes, Time};
 
@@ -11,14 +10,15 @@ const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o0010;
 
-/// Whether `user` may set `set`, and what is then really to be set: set-id bits go where POSIX says so.
+/// Checks that `user` may set `set`. Returns the attributes to set, with set-id bits cleared as POSIX
+/// requires.
 ///
-/// `times_to_now`: whether `accessed` and `modified` are there because the server's time was asked for, which
-/// takes only write permission; any other time takes the owner.
+/// `times_to_now`: true for `accessed` and `modified` if the client asked for the server's time. This needs
+/// only write permission; for any other time the user must be the owner.
 ///
 /// # Errors
-/// `ReadOnly` over a read-only export, `Permission` where only the owner or root may, `Access` where the mode bits
-/// refuse, `IsDirectory` or `Invalid` for the size of what has none.
+/// `ReadOnly` through a read-only export, `Permission` where only the owner or root may do it, `Access` if
+/// the mode bits refuse, `IsDirectory` or `Invalid` for the size of an inode that is not a regular file.
 pub(crate) fn check(
     user: &User,
     inode: &Inode,
@@ -50,7 +50,7 @@ pub(crate) fn check(
     if given && !owns {
         return Err(FileError::Permission);
     }
-    // With a size, the check above was the one for writing.
+    // With a size, the check above has checked write permission.
     let touched = set.accessed.is_some() || set.modified.is_some();
     if touched && !owns && set.size.is_none() {
         user.check(inode, Permission::WRITE)?;
@@ -77,20 +77,20 @@ fn mode_to_set(user: &User, inode: &Inode, set: &SetAttributes) -> Option<u32> {
     }
     let truncation = set.size.is_some() && !user.is_root();
     let mode = without_set_id(user, inode.mode, inode.gid);
-    // A bit that stays must be said: the state machine clears both with a new owner or group.
+    // A remaining set-id bit must be in the command: the state machine clears both with a new owner or group.
     let has_set_id = inode.mode & (SET_UID | SET_GID) != 0;
     ((chowned && has_set_id) || (truncation && mode != inode.mode)).then_some(mode)
 }
 
-/// Set-group-id without group execution is no privilege (it once meant mandatory locking), and stays to the
-/// group.
+/// Mode without set-id bits. Set-group-id without group execution is no privilege (it once meant mandatory
+/// locking), and stays for members of the group.
 fn without_set_id(user: &User, mode: u32, gid: u32) -> u32 {
     let keeps_gid = mode & GROUP_EXECUTE == 0 && (user.is_root() || user.in_group(gid));
     mode & !(if keeps_gid { SET_UID } else { SET_UID | SET_GID })
 }
 
-/// What a write by `user` changes of a file's attributes beyond size and times: a program that somebody else
-/// wrote to must not run with its owner's rights.
+/// Attributes to change after a write by `user`, beside size and times: a program that another user wrote to
+/// must not run with its owner's rights.
 pub(crate) fn after_write(user: &User, inode: &Inode) -> Option<SetAttributes> {
     if user.is_root() {
         return None;
@@ -99,8 +99,8 @@ pub(crate) fn after_write(user: &User, inode: &Inode) -> Option<SetAttributes> {
     (mode != inode.mode).then(|| SetAttributes { mode: Some(mode), ..SetAttributes::default() })
 }
 
-/// The attributes of what `user` makes in `dir`: a set-gid directory gives on its group, and to directories
-/// the bit.
+/// Attributes of a new inode of `user` in `dir`. A set-gid directory passes its group to new inodes, and the
+/// bit to new directories.
 pub(crate) fn new_attributes(
     user: &User,
     dir: &Inode,
@@ -123,10 +123,10 @@ pub(crate) fn new_attributes(
     NewAttributes { mode, uid: user.uid, gid, accessed, modified }
 }
 
-/// What is made for another owner or group than it would have: root may name any, others their own groups.
+/// Attributes of a new inode with another owner or group: root may choose any, other users their own groups.
 ///
 /// # Errors
-/// `Permission` where chown(2) and chgrp(2) would be refused.
+/// `Permission` if chown(2) or chgrp(2) would be refused.
 pub(crate) fn given_to(
     user: &User,
     mut new: NewAttributes,

@@ -1,15 +1,15 @@
-//! What an extended attribute may be called, and who may see or change those of an object: the rules of
-//! Linux's `user.` namespace (RFC 8276, section 6), because that is where clients show them.
+//! Extended attributes: their names, and the permissions to read and change them. The rules are those of
+//! Linux's `user.` namespace (RFC 8276, section 6), because clients show them there.
 
 use namespace::{Inode, Kind, XATTR_NAME_BYTES_MAX};
 
 use crate::errors::FileError;
 use crate::user::{Permission, User};
 
-/// The name, without `user.`, if an attribute can have it.
+/// Returns the name, without `user.`, if it is valid.
 ///
 /// # Errors
-/// `Invalid` for an empty name or one with a NUL, which no client can express; `NameTooLong`.
+/// `Invalid` for an empty name or a name with NUL, which clients cannot express; `NameTooLong`.
 pub(crate) fn checked_name(name: &[u8]) -> Result<Vec<u8>, FileError> {
     match name {
         [] => Err(FileError::Invalid),
@@ -19,7 +19,7 @@ pub(crate) fn checked_name(name: &[u8]) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// Whether `user` may read and list the attributes of `inode`: as its data.
+/// Checks that `user` may read and list extended attributes of `inode`: needs read permission.
 ///
 /// # Errors
 /// `Access`.
@@ -27,12 +27,12 @@ pub(crate) fn check_read(user: &User, inode: &Inode) -> Result<(), FileError> {
     user.check(inode, Permission::READ)
 }
 
-/// Whether `user` may set and remove them: as its data; of a sticky directory, where everyone may write, only
-/// its owner.
+/// Checks that `user` may set and remove extended attributes: needs write permission. In a sticky directory,
+/// writable for everyone, only the owner may.
 ///
 /// # Errors
-/// `ReadOnly` over a read-only export; `Access`; `Permission` for others than the owner of a sticky directory;
-/// `WrongType` for what has none.
+/// `ReadOnly` through a read-only export; `Access`; `Permission` for other users than the owner of a sticky
+/// directory; `WrongType` for an inode that has no extended attributes.
 pub(crate) fn check_write(user: &User, inode: &Inode) -> Result<(), FileError> {
     user.check_changes()?;
     match inode.kind {
