@@ -7,7 +7,7 @@ use super::{failure, object};
 use crate::Metaserver;
 use crate::user::{Permission, User};
 
-/// Which of the kinds asked about the caller has.
+/// Returns the kinds of access that the caller has, among those asked for.
 pub(crate) fn access(server: &Metaserver, user: &User, args: Args) -> Res {
     match object(server, &args.object) {
         Ok(inode) => Ok(ResOk {

@@ -14,7 +14,7 @@ use crate::user::User;
 pub(crate) async fn commit(server: &Metaserver, user: &User, args: Args) -> Res {
     let mut wcc = Wcc::default();
     match committed(server, user, args, &mut wcc).await {
-        // The verifier from after: it tells of every data server that was found to have restarted.
+        // Read after the commit: the verifier then covers every restart of a data server that was noticed.
         Ok(()) => Ok(ResOk { file_wcc: wcc.unchanged(server), verf: server.data.write_verifier.get() }),
         Err(status) => Err(failure(status, ResFail { file_wcc: wcc.unchanged(server) })),
     }

@@ -25,7 +25,7 @@ pub(crate) async fn create(server: &Metaserver, user: &User, call: &CallId, args
     }
 }
 
-/// The file, and how the directory changed, if it did.
+/// Creates or opens the file. Returns it, and the change of the directory, if any.
 async fn created(
     server: &Metaserver,
     user: &User,
@@ -40,14 +40,14 @@ async fn created(
     };
     let at = make::find(server, user, &args.at, wcc)?;
     let checked = match &at.found {
-        // What this call has made before is not taken, and not truncated, but answered again.
+        // A file that this same call has made is neither opened nor truncated: the change below is a retry.
         Some(_) if server.has_changed3(call)? => Err(FileError::Exists),
         Some(there) => match take(server, user, call, there.clone(), &args.how).await {
             Ok(taken) => return Ok((taken, None)),
             Err(status) => Err(status),
         },
         None => {
-            user.check(&at.dir, Permission::WRITE_AND_SEARCH)?; // before data are placed for nothing
+            user.check(&at.dir, Permission::WRITE_AND_SEARCH)?; // before a useless placement
             let node = server.data.place(at.dir.id).await?;
             make::command(server, user, at, node, &set, exists)
         }
@@ -56,11 +56,11 @@ async fn created(
         return Err(FileError::Fault);
     };
     if existed {
-        // Made by another since we looked: its mode decides, not that of this call.
+        // Made by another client meanwhile: the mode of the existing file decides, not the mode of this call.
         return Ok((take(server, user, call, inode, &args.how).await?, Some(change)));
     }
     match set.size.filter(|size| *size != inode.size) {
-        // The one who makes a file may give it a size, whatever its mode.
+        // The creator of a file may set its size, whatever its mode.
         Some(size) => {
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
             Ok((setattr::set_checked(server, call, &inode, Ok(set)).await?, Some(change)))
@@ -69,7 +69,7 @@ async fn created(
     }
 }
 
-/// What is there already, if that is asked for.
+/// Opens the existing file, if the mode of creation permits it.
 async fn take(
     server: &Metaserver,
     user: &User,
@@ -80,7 +80,7 @@ async fn take(
     match how {
         CreateHow::Unchecked(set) => {
             check_regular(&there).map_err(|_| FileError::Exists)?;
-            // Of an existing file only the size is set.
+            // Only the size of an existing file is set.
             let Some(size) = set.size else { return Ok(there) };
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
             let set = rules::check(user, &there, set, (false, false))?;

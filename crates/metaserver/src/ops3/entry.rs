@@ -9,7 +9,7 @@ use crate::errors::FileError;
 use crate::user::{Permission, User};
 use crate::{Metaserver, names};
 
-/// A name in a directory, and what it names.
+/// A name in a directory, and its inode.
 pub(crate) struct Entry {
     pub dir: Inode,
     pub name: Vec<u8>,
@@ -17,13 +17,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What it names.
+    /// Inode of the name.
     pub(crate) fn there(&self) -> Result<&Inode, FileError> {
         self.found.as_ref().ok_or(FileError::NoEntry)
     }
 }
 
-/// Looks up an entry that an operation is to change. `BadName` for `.` and `..`.
+/// Looks up an entry for an operation that changes it. `BadName` for `.` and `..`.
 pub(crate) fn find(
     server: &Metaserver,
     user: &User,
@@ -40,7 +40,7 @@ pub(crate) fn find(
     Ok(Entry { dir, name, found })
 }
 
-/// The checked name, refused in version 3's words: it knows no bad characters.
+/// Returns the checked name, with errors of version 3: it has no error for bad characters.
 pub(crate) fn name(name: &[u8]) -> Result<Vec<u8>, FileError> {
     names::checked(name).map_err(|status| match status {
         FileError::BadCharacter => FileError::Invalid,

@@ -7,12 +7,12 @@ use wire::nfs3::fsinfo::{Args, CAN_SET_TIME, HOMOGENEOUS, LINK, Res, ResFail, Re
 use super::{TRANSFER_BYTES_MAX, failure, object};
 use crate::Metaserver;
 
-/// What sizes are multiples of, preferably.
+/// Preferred multiple of sizes.
 const PAGE_BYTES: u32 = 4096;
-/// READDIR at a time, preferably.
+/// Preferred size of a READDIR.
 const DIRECTORY_BYTES: u32 = 64 * 1024;
 
-/// What the server can do, and the sizes it likes.
+/// Returns the capabilities of the server, and its preferred sizes.
 pub(crate) fn fsinfo(server: &Metaserver, args: Args) -> Res {
     let inode =
         object(server, &args.fsroot).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;

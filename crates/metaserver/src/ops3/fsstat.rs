@@ -8,7 +8,7 @@ use crate::Metaserver;
 use crate::attributes::nfs4::INODES_MAX;
 use crate::errors::FileError;
 
-/// Space and files, used and free.
+/// Returns the space and the number of files, used and free.
 pub(crate) fn fsstat(server: &Metaserver, args: Args) -> Res {
     let (inode, files) =
         look(server, &args).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;

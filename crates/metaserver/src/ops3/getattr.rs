@@ -7,7 +7,7 @@ use super::{failure, object};
 use crate::Metaserver;
 use crate::errors::FileError;
 
-/// Whoever has the handle may ask.
+/// Returns the attributes of an inode; needs no permission beside the handle.
 pub(crate) async fn getattr(server: &Metaserver, args: Args) -> Res {
     match found(server, args).await {
         Ok(inode) => Ok(ResOk { obj_attributes: server.attributes.fattr3(&inode) }),

@@ -17,7 +17,7 @@ pub(crate) async fn lookup(server: &Metaserver, user: &User, args: Args) -> Res 
     match find(server, user, &args, &mut dir_attributes) {
         Ok(inode) => Ok(ResOk {
             object: server.machine.handle(Via::Export(user.export), inode.id, inode.generation).into(),
-            // Without them, the client asks by GETATTR.
+            // Without these the client sends GETATTR.
             obj_attributes: server
                 .data
                 .true_inode(inode)

@@ -1,4 +1,4 @@
-//! What CREATE, MKDIR, SYMLINK and MKNOD have in common.
+//! Common parts of CREATE, MKDIR, SYMLINK and MKNOD.
 
 use namespace::{CallId, Change, Command, Exists, Inode, NewNode, Reply};
 use wire::nfs3::{DirOpArgs, PostOpFh, SetAttr};
@@ -10,8 +10,8 @@ use crate::exports::admission::Via;
 use crate::user::User;
 use crate::{Metaserver, files};
 
-/// Looks up where something is to be made. What is there already is the caller's to refuse, before
-/// permissions are: `mkdir -p` relies on it.
+/// Looks up the place of a new inode. The caller must check for an existing name before permissions: `mkdir
+/// -p` relies on it.
 pub(crate) fn find(
     server: &Metaserver,
     user: &User,
@@ -24,7 +24,7 @@ pub(crate) fn find(
     })
 }
 
-/// Why something is not made whatever its name: said with what the directory is like, as every refusal is.
+/// Refuses a new inode with the error `why`, after a look-up that notes the directory for the reply.
 pub(crate) fn refuse(
     server: &Metaserver,
     user: &User,
@@ -36,7 +36,7 @@ pub(crate) fn refuse(
     Err(why)
 }
 
-/// What makes it, if the caller may.
+/// Returns the command for a new inode, if the caller may make it.
 pub(crate) fn command(
     server: &Metaserver,
     user: &User,
@@ -49,7 +49,7 @@ pub(crate) fn command(
     files::make::create(user, &at.dir, at.name, node, &asked, exists)
 }
 
-/// Finds that the name is free, and makes what is not a regular file.
+/// Checks that the name is free, and makes an inode that is not a regular file.
 pub(crate) async fn make_new(
     server: &Metaserver,
     user: &User,
@@ -69,7 +69,7 @@ pub(crate) async fn make_new(
     }
 }
 
-/// The handle of what was made.
+/// Handle of the new inode.
 pub(crate) fn handle(server: &Metaserver, user: &User, inode: &Inode) -> PostOpFh {
     Some(server.machine.handle(Via::Export(user.export), inode.id, inode.generation).into())
 }

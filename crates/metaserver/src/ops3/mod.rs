@@ -1,7 +1,7 @@
 //! NFSv3's procedures, one file for each: check, command, reply.
 //!
-//! What both protocols do alike is in `files`. Here are the words of version 3, and the attributes that it
-//! returns, with failures too (`wcc`).
+//! Common parts of both protocols are in `files`. This folder has the statuses of version 3, and the
+//! attributes in its replies, also in failures (`wcc`).
 
 pub(crate) mod access;
 pub(crate) mod commit;
@@ -38,24 +38,25 @@ use crate::errors::FileError;
 use crate::files::{check_access, check_regular};
 use crate::user::User;
 
-/// Bytes of one READ or WRITE, and of one READDIR's results, at most.
+/// Maximum of bytes of one READ or WRITE, and of the results of one READDIR.
 pub(crate) const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
 
-/// A failure in version 3's words.
+/// Converts a failure to version 3.
 fn failure<F>(status: FileError, body: F) -> Failure<F> {
     Failure::new(status.into(), body)
 }
 
-/// What a handle names, in a view of its own.
+/// Returns the inode of a handle, from a new view.
 fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, FileError> {
     let view = server.machine.view()?;
     server.machine.inode_of(&*view, handle)
 }
 
-/// The directory that a handle of the caller's export names.
+/// Returns the directory of a handle, which must be of the caller's export.
 ///
 /// # Errors
-/// `OtherExport` for a handle of another export, `Stale` for a directory that is no longer in the export, `NotDirectory`.
+/// `OtherExport` for a handle of another export, `Stale` for a directory that is no longer in the export,
+/// `NotDirectory`.
 fn directory_in_export(
     server: &Metaserver,
     view: &dyn View,
@@ -71,8 +72,8 @@ fn directory_in_export(
     Ok(dir)
 }
 
-/// Checks that the data of a file can be used now: the caller's rights, deny modes of NFSv4 opens, and a
-/// truncation that is pending.
+/// Checks that the data of a file are available: the caller's rights, deny modes of NFSv4 opens, and no
+/// pending truncation.
 fn check_data(
     server: &Metaserver,
     view: &dyn View,

@@ -10,7 +10,7 @@ use crate::Metaserver;
 use crate::errors::FileError;
 use crate::user::User;
 
-/// Reads from a file, through this server.
+/// Reads from a file through the metaserver.
 pub(crate) async fn read(server: &Metaserver, user: &User, args: Args) -> Res {
     let mut file_attributes = None;
     match data(server, user, args, &mut file_attributes).await {

@@ -12,11 +12,11 @@ use crate::Metaserver;
 use crate::errors::FileError;
 use crate::user::{Permission, User};
 
-/// The cookies of `.` and `..`. Those of entries are above, and are never used again: they need no verifier.
+/// Cookies of `.` and `..`. Cookies of entries are higher and are never reused, so they need no verifier.
 const COOKIE_SELF: u64 = 1;
 const COOKIE_PARENT: u64 = 2;
 
-/// Names in a directory.
+/// Returns names in a directory.
 pub(crate) fn readdir(server: &Metaserver, user: &User, args: Args) -> Res {
     let mut dir_attributes = None;
     match entries(server, user, &args, &mut dir_attributes) {
@@ -48,7 +48,7 @@ fn entries(
     Ok((entries, eof))
 }
 
-/// The directory that a listing is of, with its attributes noted.
+/// Returns the directory to list, and notes its attributes.
 pub(super) fn directory(
     server: &Metaserver,
     user: &User,
@@ -62,14 +62,14 @@ pub(super) fn directory(
     Ok(dir)
 }
 
-/// What `..` names: the root of an export is its own parent, as the volume's is.
+/// Parent of a directory for `..`: the root of an export is its own parent, like the volume's root.
 pub(super) fn parent_in_export(dir: &Inode, export: InodeId) -> Result<InodeId, FileError> {
     let parent = dir.directory().ok_or(FileError::NotDirectory)?.parent;
     Ok(if dir.id == export { export } else { parent })
 }
 
-/// Visits `.`, `..` and the entries whose cookie is above `after`, until `visit` breaks; whether it never
-/// did.
+/// Visits `.`, `..` and the entries with a cookie above `after`, until `visit` breaks. Returns true if it
+/// never broke.
 pub(super) fn list(
     view: &dyn View,
     dir: &Inode,

@@ -13,7 +13,7 @@ use crate::errors::FileError;
 use crate::exports::admission::Via;
 use crate::user::User;
 
-/// Names in a directory, with attributes and handles.
+/// Returns names in a directory, with attributes and handles.
 pub(crate) fn readdirplus(server: &Metaserver, user: &User, args: Args) -> Res {
     let mut dir_attributes = None;
     match entries(server, user, &args, &mut dir_attributes) {
@@ -36,12 +36,12 @@ fn entries(
     let mut dir_left = args.dircount as usize;
     let mut listed = Vec::new();
     let eof = list(&*view, &dir, user.export, args.cookie, |id, name, cookie| {
-        // All attributes and all handles are of one size: the directory's own stand in until the scan is
-        // over.
+        // All attributes have the same size, and all handles: those of the directory are placeholders during
+        // the scan.
         let (name_attributes, name_handle) = (dir_attributes, Some(dir_handle.clone().into()));
         let entry = Entry { fileid: id.0, name: name.into(), cookie, name_attributes, name_handle };
         let Some(rest) = left.checked_sub(entry.encoded_bytes()) else { return ControlFlow::Break(()) };
-        // One entry is given even if `dircount` has no room for it, or the client would never get further.
+        // One entry is returned even beyond `dircount`, so that the client makes progress.
         if dir_left < entry.dir_bytes() && !listed.is_empty() {
             return ControlFlow::Break(());
         }

@@ -7,7 +7,7 @@ use super::{failure, object};
 use crate::Metaserver;
 use crate::errors::FileError;
 
-/// The text of a symbolic link. Mode bits of a link mean nothing.
+/// Returns the target of a symbolic link. Mode bits of a link have no meaning.
 pub(crate) fn readlink(server: &Metaserver, args: Args) -> Res {
     let fail = |status, symlink_attributes| failure(status, ResFail { symlink_attributes });
     let inode = object(server, &args.symlink).map_err(|status| fail(status, None))?;

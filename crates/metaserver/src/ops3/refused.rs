@@ -1,12 +1,11 @@
-//! The reply to a procedure that is refused before anything is looked up: a status, and nothing about the
-//! objects.
+//! Reply to a procedure that is refused before any look-up: a status, without attributes of objects.
 
 use wire::nfs3::{self, Failure, Procedure};
 use wire::xdr::{Encode, Encoder, Message};
 
 use crate::errors::FileError;
 
-/// The failure of a procedure with nothing but a status.
+/// Encodes the failure of a procedure, with only a status.
 pub(crate) fn refused(procedure: Procedure, status: FileError) -> Message {
     let mut e = Encoder::new();
     match procedure {
@@ -40,7 +39,7 @@ fn fail<F: Encode + Default>(status: FileError, e: &mut Encoder) {
     Err::<NoResult, _>(Failure::new(status.into(), F::default())).encode(e);
 }
 
-/// What a procedure that fails returns instead of a result.
+/// Placeholder for the result of a failed procedure.
 struct NoResult;
 
 impl Encode for NoResult {

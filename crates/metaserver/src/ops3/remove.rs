@@ -19,7 +19,7 @@ pub(crate) async fn remove(server: &Metaserver, user: &User, call: &CallId, args
     }
 }
 
-/// Takes a name away; the objects of a file that had no other name follow in the background.
+/// Removes a name; the objects of a file without another name are removed in the background.
 pub(super) async fn remove_entry(
     server: &Metaserver,
     user: &User,

@@ -10,7 +10,7 @@ use crate::Metaserver;
 use crate::errors::FileError;
 use crate::user::User;
 
-/// Gives an object another name.
+/// Renames an object.
 pub(crate) async fn rename(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let (mut from, mut to) = (Wcc::default(), Wcc::default());
     match renamed(server, user, call, &args, &mut from, &mut to).await {

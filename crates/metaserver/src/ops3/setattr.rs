@@ -44,7 +44,7 @@ async fn set(
     set_checked(server, call, &inode, checked).await
 }
 
-/// What is to be set, if anything is.
+/// Returns the attributes to set, if any.
 fn check(
     server: &Metaserver,
     user: &User,
@@ -62,7 +62,7 @@ fn check(
     Ok(Some(set).filter(|set| SetAttributes { guard: None, ..*set } != SetAttributes::default()))
 }
 
-/// Sets attributes that were checked, as a step of a call that may have set them before.
+/// Sets checked attributes, as a step of a call that may be a retry.
 pub(super) async fn set_checked(
     server: &Metaserver,
     call: &CallId,

@@ -12,10 +12,10 @@ use crate::files::Request;
 use crate::files::write::{Written, write_bytes};
 use crate::user::User;
 
-/// Writes to a file, through this server.
+/// Writes to a file through the metaserver.
 pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
-    // From before the data are sent: were it read after them, a data server that lost them in between and was
-    // found out by another write would have changed it already, and COMMIT would seem to vouch for lost
+    // Read before the data are sent. If it were read after them, it could already have changed for a data
+    // server that lost them in between, as noticed by another write, and COMMIT would seem to vouch for lost
     // bytes.
     let verf = server.data.write_verifier.get();
     let mut wcc = Wcc::default();
@@ -27,7 +27,7 @@ pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
     }
 }
 
-/// The file after it, how many bytes were written, and how safely.
+/// Writes the bytes. Returns the resulting inode, the number of bytes written, and their stability.
 async fn wrote(
     server: &Metaserver,
     user: &User,
@@ -38,7 +38,7 @@ async fn wrote(
     if args.data.len() < args.count as usize {
         return Err(FileError::Invalid);
     }
-    // More than FSINFO promised is cut short, which the client sees from the count.
+    // A count above the limit of FSINFO is cut; the client sees the count in the reply.
     let count = args.count.min(TRANSFER_BYTES_MAX);
     let durable = args.stable != StableHow::Unstable;
     let written = match count {
@@ -48,7 +48,7 @@ async fn wrote(
             write_bytes(server, &mut Request::Write, user, inode, args.offset, data, durable).await?
         }
     };
-    // Size and times are durable with their command in any case.
+    // Size and times are always durable with their command.
     let committed = if written.is_durable { StableHow::FileSync } else { StableHow::Unstable };
     Ok((written.inode, count, committed))
 }
