@@ -1,4 +1,4 @@
-//! A new inode: who may make it, and with which attributes.
+//! Creation of inodes: permissions and attributes.
 
 use namespace::{Command, Create, Exists, Inode, NewAttributes, NewNode, Time};
 
@@ -6,10 +6,10 @@ use crate::attributes::setattr::{given_to, new_attributes};
 use crate::errors::FileError;
 use crate::user::{Permission, User};
 
-/// Mode of a symbolic link: Linux has no other, whatever the client's umask.
+/// Mode of a symbolic link: as in Linux, whatever the client's umask.
 pub(crate) const SYMLINK_MODE: u32 = 0o777;
 
-/// Attributes that a client asks for; none: the server's choice.
+/// Attributes that a client asks for; none: chosen by the server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asked {
     /// Permission bits.
@@ -24,10 +24,10 @@ pub(crate) struct Asked {
     pub modified: Option<Time>,
 }
 
-/// Attributes of a `node` that `user` makes in `dir`.
+/// Attributes of a new `node` of `user` in `dir`.
 ///
 /// # Errors
-/// `Permission` for an owner or group that chown(2) and chgrp(2) would refuse.
+/// `Permission` for an owner or group for which chown(2) or chgrp(2) would be refused.
 pub(crate) fn attributes(
     user: &User,
     dir: &Inode,
@@ -44,11 +44,11 @@ pub(crate) fn attributes(
     given_to(user, new, asked.uid, asked.gid)
 }
 
-/// Command that makes `node` as `name` in `dir`.
+/// Returns the command that makes `node` as `name` in `dir`.
 ///
 /// # Errors
-/// `Permission` for a device that is not made by root; `ReadOnly` and `Access` for the directory; `Permission`
-/// for the owner or group.
+/// `Permission` for a device that is not made by root; `ReadOnly` and `Access` for the directory;
+/// `Permission` for the owner or group.
 pub(crate) fn create(
     user: &User,
     dir: &Inode,
@@ -63,7 +63,7 @@ pub(crate) fn create(
     Ok(Command::Create(Create { dir: dir.id, name, node, attributes, exists }))
 }
 
-/// Checks that `user` may make such a node: devices are root's.
+/// Checks that `user` may make such a node: only root may make devices.
 ///
 /// # Errors
 /// `Permission`.

@@ -1,4 +1,4 @@
-//! File service: what NFSv3 and NFSv4 alike do to files, decided once and in one order.
+//! File service: file operations common to NFSv3 and NFSv4, with checks in one fixed order.
 //!
 //! ```text
 //! ops/write.rs  ─┐  stateid: open, lock, delegation        ┌─▶ write: set-id, inline or objects, size
@@ -6,11 +6,11 @@
 //! ops3/write.rs ─┘  attributes before                      └─▶ make: rights, owner, mode of a new inode
 //! ```
 //!
-//! **Order.** A read-only export refuses before rights do, rights before deny modes of other clients, and
-//! these before a truncation that is pending. Set-id bits go before the first byte changes.
+//! **Order of checks.** First a read-only export, then the caller's rights, then deny modes of other clients,
+//! then a pending truncation. Set-id bits are cleared before the first byte changes.
 //!
-//! **Repetition.** A change is made through its [`Request`], which gives each step the id by which the state
-//! machine answers a repetition.
+//! **Retries.** A change is made through its [`Request`], which gives each step an id. By this id the state
+//! machine answers a retry.
 
 pub(crate) mod make;
 pub(crate) mod request;
@@ -26,10 +26,10 @@ use crate::Metaserver;
 use crate::errors::FileError;
 use crate::user::User;
 
-/// Checks that `user` may use the data of a file without an open of its own.
+/// Checks that `user` may use the data of a file without an open.
 ///
 /// # Errors
-/// `ReadOnly`, `Access`, or `Locked` where an open of another client denies it.
+/// `ReadOnly`, `Access`, or `Locked` if an open of another client denies it.
 pub(crate) fn check_access(
     server: &Metaserver,
     view: &dyn View,
@@ -44,10 +44,10 @@ pub(crate) fn check_access(
     server.state.check_share(view, inode.id, wanted)
 }
 
-/// Checks that an inode is a regular file, which alone has data.
+/// Checks that an inode is a regular file, the only kind with data.
 ///
 /// # Errors
-/// `IsDirectory`, or `Invalid` for any other.
+/// `IsDirectory` for a directory, `Invalid` for other kinds.
 pub(crate) fn check_regular(inode: &Inode) -> Result<(), FileError> {
     match (inode.layout(), inode.directory()) {
         (Some(_), _) => Ok(()),

@@ -1,8 +1,8 @@
-//! Request that changes files, and the ids of its changes.
+//! Requests that change files, and the ids of their changes.
 //!
-//! A client that got no reply sends its request again, perhaps to another metaserver. Each change that the
-//! request makes has an id, under which the state machine keeps its reply: the operation's place in an NFSv4
-//! compound and the step, or the NFSv3 call and the number of the change.
+//! A client without a reply sends its request again, perhaps to another metaserver. Each change of a request
+//! has an id, under which the state machine keeps its reply: the operation's position in an NFSv4 compound
+//! and the step, or the NFSv3 call and the number of the change.
 
 use namespace::{CallId, ClientId, Command, Reply, RequestId, read};
 use store::View;
@@ -15,14 +15,14 @@ use crate::errors::FileError;
 pub(crate) enum Request<'a> {
     /// Operation of an NFSv4 compound.
     Compound(&'a mut Context),
-    /// NFSv3 call that is answered once.
+    /// NFSv3 call that must be answered once.
     Call(&'a CallId),
-    /// NFSv3 WRITE: to do it twice is to do it once.
+    /// NFSv3 WRITE: a repetition has the same effect.
     Write,
 }
 
 impl Request<'_> {
-    /// Client of NFSv4 that asks.
+    /// Client of an NFSv4 request.
     pub(crate) fn client(&self) -> Option<ClientId> {
         match self {
             Self::Compound(context) => client(context).ok(),
@@ -30,10 +30,11 @@ impl Request<'_> {
         }
     }
 
-    /// One change: the recorded reply to a repetition, or the reply to the command that `prepare` checked.
+    /// Makes one change. Returns the recorded reply to a retry, or the reply to the command that `prepare`
+    /// checked.
     ///
     /// # Errors
-    /// The error of `prepare`, or the reason that the command was refused.
+    /// The error of `prepare`, or the reason of the command's refusal.
     pub(crate) async fn change(
         &mut self,
         server: &Metaserver,
@@ -53,9 +54,9 @@ impl Request<'_> {
         }
     }
 
-    /// Whether the state machine has answered this step `Delay`, and knows that: the next try is then another
-    /// step. A step that was not recorded may be tried again as it is, but not in a compound, where it would
-    /// be done when the compound is sent again.
+    /// True if the state machine has recorded the answer `Delay` to this step: then the next try must be
+    /// another step. A step without a record may be tried again as it is. In a compound it may not, since a
+    /// retry of the compound would do it.
     pub(crate) fn was_put_off(&self, server: &Metaserver, step: Step) -> Result<bool, FileError> {
         match self {
             Self::Compound(context) => server.was_put_off(context, step),
@@ -65,13 +66,13 @@ impl Request<'_> {
 }
 
 impl Metaserver {
-    /// Whether the first change of an NFSv3 call was made already.
+    /// True if the first change of an NFSv3 call was made already.
     pub(crate) fn has_changed3(&self, call: &CallId) -> Result<bool, FileError> {
         Ok(read::recorded(&*self.machine.view()?, &RequestId::Call(*call, 0))?.is_some())
     }
 
-    /// Change `index` of an NFSv3 call, which was checked. What it found in its way may be what this same
-    /// call did before, perhaps at a metaserver that died before it answered: the reply is then the recorded
+    /// Makes the change `index` of a checked NFSv3 call. A conflict found by the check may be the effect of
+    /// this same call, perhaps at a metaserver that died before its reply: then the reply is the recorded
     /// one.
     pub(crate) async fn change3(
         &self,

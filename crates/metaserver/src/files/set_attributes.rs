@@ -1,5 +1,5 @@
-//! Attributes of an inode are set; a size with all that a truncation takes: nobody goes on writing through a
-//! layout of what is truncated, and nobody is answered before the objects are truncated.
+//! Change of an inode's attributes. A change of size includes a truncation: layouts are recalled, so that no
+//! client writes through them, and the reply is sent after the objects are truncated.
 
 use namespace::{Command, Inode, Reply, SetAttributes};
 use store::View;
@@ -10,20 +10,20 @@ use crate::compound::Step;
 use crate::errors::FileError;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 
-/// Has the size and times of a file follow what is written already, before its times are set: what was written
-/// before must not change them later (`cp -p`).
+/// Observes a file's size and times before its times are set: earlier writes must not change the times later
+/// (`cp -p`).
 pub(crate) async fn settle_before_times(server: &Metaserver, inode: &Inode) {
     if inode.layout().is_some() {
         let _ = server.data.true_inode(inode.clone()).await;
     }
 }
 
-/// Sets what `check` returns, which checks it against a view. `sizes`: a size is among it. Returns the inode
-/// as it is then.
+/// Sets the attributes that `check` returns, after its check against a view. `sizes`: the attributes include
+/// a size. Returns the resulting inode.
 ///
 /// # Errors
-/// Those of `check`; `Delay` while another client does not return its layout, `Io` when a lost target holds
-/// data; those of the change.
+/// The errors of `check`; `Delay` while another client does not return its layout, `Io` if a lost target has
+/// data of the file; the errors of the change.
 pub(crate) async fn set_attributes(
     server: &Metaserver,
     request: &mut Request<'_>,
@@ -41,7 +41,7 @@ pub(crate) async fn set_attributes(
             Ok(Command::SetAttributes { inode: id, set })
         };
         match request.change(server, step, prepare).await {
-            // Every other holder of a layout finishes what it writes before the file is truncated.
+            // Other holders of layouts finish their writes before the truncation.
             Err(FileError::Delay) if sizes && request.was_put_off(server, step)? => {
                 let inode = server.machine.inode(&*server.machine.view()?, id)?;
                 let holders = layout_of.map_or(Holders::All, Holders::AllBut);

@@ -1,10 +1,10 @@
-//! Bytes of a file are written through the metaserver.
+//! Writes to a file through the metaserver.
 //!
 //! ```text
-//! set-id bits go ─▶ with the inode (small file) ──────────────────────▶ durable
-//!                          │ too large, or the data have left the inode
+//! clear set-id bits ─▶ inline data (small file) ──────────────────────▶ durable
+//!                          │ too large, or the data have been migrated
 //!                          ▼
-//!                   objects on the data servers ─▶ size and times ────▶ as durable as was asked for
+//!                   objects on the data servers ─▶ size and times ────▶ as durable as requested
 //! ```
 
 use namespace::{Command, Inode, Reply, SIZE_BYTES_MAX};
@@ -20,13 +20,13 @@ use crate::user::User;
 
 /// Outcome of a write.
 pub(crate) struct Written {
-    /// The file after it.
+    /// Inode after the write.
     pub inode: Inode,
-    /// The bytes are on disk.
+    /// True if the bytes are durable.
     pub is_durable: bool,
 }
 
-/// End of a range that is written, in bytes.
+/// End offset of a write, in bytes.
 ///
 /// # Errors
 /// `TooLarge` beyond [`SIZE_BYTES_MAX`].
@@ -34,10 +34,10 @@ pub(crate) fn end_of(offset: u64, len: u64) -> Result<u64, FileError> {
     offset.checked_add(len).filter(|end| *end <= SIZE_BYTES_MAX).ok_or(FileError::TooLarge)
 }
 
-/// Writes bytes, not none, to where the file's data are. `durable`: they are to be on disk.
+/// Writes at least one byte to the file's data. `durable`: the bytes must be durable.
 ///
 /// # Errors
-/// `TooLarge`; those of the data servers; `Delay` for a file that is truncated meanwhile.
+/// `TooLarge`; the errors of the data servers; `Delay` for a file that is truncated meanwhile.
 pub(crate) async fn write_bytes(
     server: &Metaserver,
     request: &mut Request<'_>,
@@ -59,7 +59,7 @@ pub(crate) async fn write_bytes(
             return Ok(Written { inode, is_durable: true });
         }
         Ok(_) => return Err(FileError::Fault),
-        // Too much for that, or the file's data are not there any more.
+        // Too large for inline data, or the data have been migrated.
         Err(FileError::Delay) => {}
         Err(error) => return Err(error),
     }
@@ -69,11 +69,11 @@ pub(crate) async fn write_bytes(
     Ok(Written { inode, is_durable: durable })
 }
 
-/// Clears the set-id bits that a write by `user` takes away. Called before the first byte is changed: a crash
-/// in between must not leave a program with another user's data and its owner's rights.
+/// Clears the set-id bits after a write by `user`. Called before the first byte is changed: a crash in
+/// between must not leave a program with another user's data and its owner's rights.
 ///
 /// # Errors
-/// Those of the change.
+/// The errors of the change.
 pub(crate) async fn clear_set_id(
     server: &Metaserver,
     request: &mut Request<'_>,
@@ -88,11 +88,11 @@ pub(crate) async fn clear_set_id(
     Ok(())
 }
 
-/// Has the size and times of a file follow its data, which were changed on the data servers up to `end`.
-/// Returns the file.
+/// Updates the size and times of a file after a change of its data on the data servers up to `end`. Returns
+/// the inode.
 ///
 /// # Errors
-/// `Delay` for a file that was truncated after the data went out; those of the change.
+/// `Delay` for a file that was truncated after the data were sent; the errors of the change.
 pub(crate) async fn wrote(
     server: &Metaserver,
     request: &mut Request<'_>,
