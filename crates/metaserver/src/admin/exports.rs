@@ -1,4 +1,4 @@
-//! What an administrator changes of the exports, which are in the cluster map.
+//! Changes of exports by an administrator; exports are in the cluster map.
 
 use cluster::{AdminError, Export, Exports, Rules, changed_row};
 use host::Network;
@@ -8,37 +8,37 @@ use crate::admin::stripe::{server_failed, walk, written_out};
 use crate::exports::Admission;
 use crate::exports::pseudo::path_of;
 
-/// Bytes of an exported directory's path: what clients can express.
+/// Maximum length of an exported directory's path, in bytes: the limit of clients.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// An export, for people.
+/// An export, for the status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportReport {
     /// The directory's path.
     pub path: String,
-    /// Where the clients are.
+    /// Network of the clients.
     pub network: Network,
-    /// What holds for them, in words.
+    /// Rules, as text.
     pub rules: String,
-    /// The path that it was exported by, if it has another one now.
+    /// Path at the time of the export, if it has changed.
     pub exported_as: Option<String>,
-    /// The directory was removed: the export serves nobody.
+    /// True if the directory was removed: the export admits no client.
     pub gone: bool,
 }
 
-/// A change of exports of one directory.
+/// Kind of change of the exports of one directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportChange {
-    /// New ones, for these networks.
+    /// Adds exports for these networks.
     Add,
-    /// Other rules for those of these networks; of none: for all of the directory.
+    /// Sets the rules for these networks; without networks: for all exports of the directory.
     Set,
-    /// Those of these networks end; of none: all of the directory.
+    /// Removes the exports for these networks; without networks: all exports of the directory.
     Remove,
 }
 
 impl Admission {
-    /// All exports, by path and network.
+    /// Returns all exports, by path and network.
     ///
     /// # Errors
     /// [`AdminError::Failed`].
@@ -62,7 +62,7 @@ impl Admission {
         Ok(all)
     }
 
-    /// Changes the exports of a directory, and says what was done.
+    /// Changes the exports of a directory, and returns a message.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -73,7 +73,7 @@ impl Admission {
         networks: &[Network],
         rules: &str,
     ) -> Result<String, AdminError> {
-        // Wrong words are refused before anything is looked up.
+        // The rules are parsed before any look-up.
         Rules::SAFE.with(rules).map_err(AdminError::Invalid)?;
         self.cluster.agree().await?;
         let map = self.cluster.map();
@@ -131,7 +131,7 @@ impl Admission {
         Ok(added)
     }
 
-    /// The exports of a directory: by its path of now, or by the path that it had.
+    /// Exports of a directory, by its current path or its path at the time of the export.
     fn exports_named(
         &self,
         exports: &Exports,

@@ -1,4 +1,4 @@
-//! What administrators ask of a metaserver: status, changes of servers, exports, striping.
+//! Requests of administrators: status, changes of servers, exports, striping.
 
 mod exports;
 mod nodes;

@@ -1,4 +1,4 @@
-//! Changes of servers by name: which servers are meant, and the part that carries each out.
+//! Changes of servers by name: finds the servers, and calls the part that carries out the change.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use namespace::{NodeKey, NodeState};
 use crate::Metaserver;
 
 impl Metaserver {
-    /// Has the servers of that name, or the one with that id, do something; says what was done and what was
-    /// not.
+    /// Changes the servers with that name, or the server with that id. Returns a message about done and
+    /// refused changes.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] when it cannot be, with the reason.
+    /// [`AdminError::Invalid`] if the change is not possible, with the reason.
     pub async fn change_node(
         self: &Arc<Self>,
         name: &str,
@@ -20,7 +20,7 @@ impl Metaserver {
         change: NodeChange,
         force: bool,
     ) -> Result<String, AdminError> {
-        // Else it would hang somewhere on its way, half done.
+        // Without a quorum the change would stop half done.
         let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.machine.replica.barrier()).await;
         agreed
             .map_err(|_| {
@@ -41,12 +41,12 @@ impl Metaserver {
             is_meant && !gone && (node.name == name || id_text(node.key) == name)
         };
         let mut chosen: Vec<&NodeReport> = nodes.iter().filter(wanted).collect();
-        // What was replaced under its name is meant only by its id.
+        // A removed server whose name was reused is chosen only by its id.
         if chosen.iter().any(|node| node.state != NodeState::Removed) {
             chosen.retain(|node| node.state != NodeState::Removed || id_text(node.key) == name);
         }
-        // A machine's two servers may have one name. A data server with objects is not removed: then neither
-        // is the other.
+        // A machine's two servers may have one name. If a data server with objects is not removed, the
+        // metaserver is not removed either.
         chosen.sort_by_key(|node| matches!(node.key, NodeKey::Metaserver(_)));
         if chosen.is_empty() {
             return Err(AdminError::Invalid(format!(

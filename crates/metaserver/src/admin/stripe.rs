@@ -1,6 +1,6 @@
-//! What an administrator asks and changes of the striping of new files.
+//! Striping of new files: requests and changes of administrators.
 //!
-//! Plain values: how they look as text or JSON is for whoever shows them.
+//! Plain values: the caller formats them as text or JSON.
 
 use cluster::AdminError;
 use namespace::{Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
@@ -10,21 +10,21 @@ use crate::COLUMNS_MAX;
 use crate::data::Data;
 use crate::errors::FileError;
 
-/// How new files in a directory are striped.
+/// Striping of new files in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StripeReport {
-    /// The directory, written out in full.
+    /// Full path of the directory.
     pub path: String,
-    /// Bytes on one column before the next.
+    /// Stripe unit in bytes.
     pub unit_bytes: u32,
-    /// Columns; 0: one on each target.
+    /// Number of columns; 0: one on each target.
     pub columns: u32,
-    /// The directory that says so: itself, or one above. None: the metaserver's configuration.
+    /// Directory with the policy: this one, or one above. None: the metaserver's configuration.
     pub set_on: Option<String>,
 }
 
 impl Data {
-    /// How new files in the directory `path` are striped. Paths begin at the volume's root, "/".
+    /// Returns the striping of new files in the directory `path`. Paths begin at the volume's root, "/".
     ///
     /// # Errors
     /// [`AdminError`].
@@ -41,8 +41,8 @@ impl Data {
         })
     }
 
-    /// Sets how new files in and below the directory `path` are striped; none: as in the directory above.
-    /// Files that exist keep their layout.
+    /// Sets the striping of new files in and below the directory `path`; none: as in the directory above.
+    /// Existing files keep their layout.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -90,10 +90,10 @@ fn stripe_policy(unit: u64, columns: u32) -> Result<StripePolicy, AdminError> {
     Ok(StripePolicy { unit, columns })
 }
 
-/// A directory on the way: inode, name and its own policy.
+/// Directory on a path: inode, name and its own policy.
 pub(crate) type Step = (InodeId, String, Option<StripePolicy>);
 
-/// The directories from the root, which has no name, to `path`.
+/// Returns the directories from the root, which has no name, to `path`.
 pub(crate) fn walk(view: &dyn View, path: &str) -> Result<Vec<Step>, AdminError> {
     let mut way = vec![directory(view, InodeId::ROOT, String::new(), path)?];
     for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {

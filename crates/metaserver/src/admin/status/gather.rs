@@ -1,7 +1,6 @@
-//! The status is gathered from the cluster map, the members of the group, and the heartbeats of data servers.
+//! Status from the cluster map, the members of the group, and the heartbeats of data servers.
 //!
-//! It takes no read barrier and no lock of the state machine, so it is answered also when no metaserver
-//! leads.
+//! It takes no read barrier and no lock of the state machine, so it works also without a leader.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,11 +14,12 @@ use super::{DataServer, Metaserver as Member, Refused, ServiceAddress, States, S
 use crate::Metaserver;
 use crate::admin::stripe::server_failed;
 
-/// Deferred object operations counted at most: a longer queue is shown as this long.
+/// Maximum of counted deferred object operations: a longer queue is shown as this long.
 const DEFERRED_COUNTED_MAX: usize = 10_000;
 
 impl Metaserver {
-    /// The status of the cluster as this metaserver knows it; `version` is that of its program.
+    /// Returns the status of the cluster as known to this metaserver; `version` is the version of its
+    /// program.
     ///
     /// # Errors
     /// [`AdminError::Failed`] when the store cannot be read.
@@ -55,7 +55,7 @@ impl Metaserver {
             asked: name(status.id),
             leader: status.leader.map(name),
             term: status.term,
-            // The process's clock begins with the process.
+            // The monotonic clock begins at the start of the process.
             uptime_seconds: self.machine.clock.monotonic().as_secs(),
             clients: clients.len() as u64,
             sessions,
@@ -101,7 +101,7 @@ impl Metaserver {
         }
     }
 
-    /// Version of this metaserver's program, as it told the cluster map.
+    /// Version of this metaserver's program, from the cluster map.
     fn version(&self) -> String {
         let map = self.cluster.map();
         let this = map.node(NodeKey::Metaserver(self.machine.replica.status().id));
@@ -155,7 +155,7 @@ fn target(report: &TargetReport) -> Target {
     }
 }
 
-/// The word for a target's condition.
+/// Word for a target's condition.
 #[must_use]
 pub fn condition_word(condition: TargetCondition) -> &'static str {
     match condition {
@@ -178,7 +178,7 @@ fn service_addresses(
     held.iter().map(row).collect()
 }
 
-/// The word for an administrative state.
+/// Word for an administrative state.
 #[must_use]
 pub fn state_word(state: NodeState) -> &'static str {
     match state {

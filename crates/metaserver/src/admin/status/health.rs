@@ -1,19 +1,18 @@
 //! The verdict on a cluster: healthy, degraded or failed, with a finding for each reason.
 //!
-//! A finding is *failed* when clients wait or get errors because of it now, or when nothing is known of the
-//! group; it is *degraded* when everything works, but with less redundancy, room or certainty than it should.
+//! A finding is *failed* if clients wait or get errors because of it now, or if the state of the group is
+//! unknown. It is *degraded* if everything works, but with too little redundancy, space or certainty.
 
 use cluster::{Liveness, clocks::differs};
 use serde::{Deserialize, Serialize};
 
 use super::{DataServer, Metaserver, Status, Target};
 
-/// A member that lacks more entries of the log than this is behind: at the rate of a busy cluster, some
-/// seconds.
+/// Missing log entries above which a member is behind: at the rate of a busy cluster, some seconds.
 const LAG_MAX: u64 = 20_000;
-/// A target with less than this share of its room free will be full soon, in percent.
+/// Percentage of free space below which a target will soon be full.
 const FREE_PERCENT_MIN: u64 = 5;
-/// Deferred object operations above this number say that objects are not being removed as fast as files.
+/// Number of deferred object operations above which objects are removed more slowly than files.
 const DEFERRED_MAX: u64 = 5_000;
 
 /// The cluster's condition, from good to bad.
@@ -30,7 +29,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word that is shown.
+    /// Word for the verdict.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -47,23 +46,23 @@ impl Verdict {
     }
 }
 
-/// One reason for a verdict.
+/// Finding: one reason of a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// How bad it is; never healthy.
+    /// Severity; never healthy.
     pub verdict: Verdict,
     /// The fault, with the name of the server or target.
     pub problem: String,
-    /// The mend.
+    /// Remedy.
     pub action: String,
 }
 
-/// The verdict, and its reasons, the worst first.
+/// Verdict and its reasons, the worst first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The worst of the findings' verdicts.
+    /// Worst verdict of the findings.
     pub verdict: Verdict,
-    /// The reasons.
+    /// Reasons.
     pub findings: Vec<Finding>,
 }
 
@@ -76,7 +75,7 @@ impl Findings {
     }
 }
 
-/// The verdict on everything that `status` says.
+/// Computes the verdict from `status`.
 pub(super) fn assess(status: &Status) -> Health {
     let mut findings = Findings::default();
     consensus(status, &mut findings);
@@ -131,7 +130,7 @@ fn members(status: &Status, findings: &mut Findings) {
     let voters = status.metaservers.iter().filter(|member| is_voter(member)).count();
     let silent = |member: &&Metaserver| is_voter(member) && member.liveness == Liveness::Silent;
     let silent_voters = status.metaservers.iter().filter(silent).count();
-    // What may still die.
+    // Number of further voters that may fail.
     let spare = (voters.saturating_sub(1) / 2).saturating_sub(silent_voters);
     for member in &status.metaservers {
         let name = &member.name;
@@ -341,7 +340,7 @@ mod tests {
         }
     }
 
-    /// A change of a healthy cluster; the verdict; how the first finding begins.
+    /// A change of a healthy cluster; the verdict; the beginning of the first finding.
     type Case = (fn(&mut Status), Verdict, &'static str);
 
     #[test]
