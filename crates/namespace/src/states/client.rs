@@ -1,19 +1,19 @@
 //! EXCHANGE_ID, DESTROY_CLIENTID, RECLAIM_COMPLETE, and the end of a client (RFC 8881, sections 18.35, 18.50,
 //! 18.51).
 //!
-//! A `co_ownerid` has at most two records: the incarnation in use, which is confirmed, and one that
+//! A `co_ownerid` has at most two records: the confirmed incarnation in use, and an unconfirmed one that
 //! CREATE_SESSION would put in its place. The cases below are those of the table in section 18.35.5. The
-//! number of records is bounded, in all and for each address: see [`UNCONFIRMED_MAX`] and the bounds beside
+//! number of records is bounded, in total and for each address: see [`UNCONFIRMED_MAX`] and the bounds beside
 //! it.
 //!
-//! **Whose client it is.** With AUTH_SYS a principal is a claim that any caller can make, and so is a
-//! `co_ownerid`: a host name. The caller can show the verifier, which only that incarnation of the client
-//! knows, and its address. So a client that restarted (another verifier) ends its former incarnation
-//! from an address of that one; from elsewhere it waits until the lease of the former one has run out. A
-//! client that shows its verifier from a new address has that one, too.
+//! **Proof of identity.** With AUTH_SYS any caller can claim any principal, and any `co_ownerid`: a host
+//! name. A client proves itself by its verifier, known only to that incarnation of the client, and by its
+//! address. So a restarted client (another verifier) ends its former incarnation if its address is one of
+//! that incarnation's; from another address it waits until the lease of the former incarnation has run out. A
+//! client with the right verifier and a new address gets that address added.
 //!
 //! A client whose lease has run out is *lapsed*: it keeps its states by courtesy. A request that conflicts
-//! with one of them ends the client, and goes on (`conflicts.rs`); a client that is heard of before that
+//! with one of these states ends the client, and goes on (`conflicts.rs`). A client that renews before that
 //! keeps all.
 
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ pub(crate) fn exchange_id(plan: &mut Plan<'_>, by: &Claim<'_>, update: bool) -> 
         None => None,
     };
     match confirmed {
-        // Cases 7, 8, 9 and 6: an update must be by the client that is confirmed.
+        // Cases 7, 8, 9 and 6: only the confirmed client may update.
         None if update => Err(Error::NotConfirmed.into()),
         Some(client) if update => {
             if client.verifier != by.verifier {
@@ -55,7 +55,7 @@ pub(crate) fn exchange_id(plan: &mut Plan<'_>, by: &Claim<'_>, update: bool) -> 
             }
             confirmed_reply(plan, client, by.address)
         }
-        // Case 3: two clients chose one owner. The older keeps it as long as it has anything to lose.
+        // Case 3: two clients chose one owner. The older client keeps it as long as it has state.
         Some(client) if client.principal != *by.principal => {
             if client.lapsed.is_none() && is_busy(plan, client.id)? {
                 return Err(Error::ClientInUse.into());
@@ -63,9 +63,9 @@ pub(crate) fn exchange_id(plan: &mut Plan<'_>, by: &Claim<'_>, update: bool) -> 
             end(plan, &client)?;
             replace_unconfirmed(plan, by)
         }
-        // Case 2: the client asks again, or through another path.
+        // Case 2: the client repeats the request, perhaps over another path.
         Some(client) if client.verifier == by.verifier => confirmed_reply(plan, client, by.address),
-        // Case 5: the client restarted, if it is the client. Its old state goes when it confirms this.
+        // Case 5: the client restarted, if it is the same. Its old state ends when it confirms this record.
         Some(client) => {
             let is_elsewhere = !client.addresses.contains(&by.address);
             if is_elsewhere && client.lapsed.is_none() && is_busy(plan, client.id)? {
@@ -78,11 +78,11 @@ pub(crate) fn exchange_id(plan: &mut Plan<'_>, by: &Claim<'_>, update: bool) -> 
     }
 }
 
-/// The reply to a confirmed client that has shown its verifier from this address, which is noted.
+/// Reply to a confirmed client with the right verifier; adds its address.
 fn confirmed_reply(plan: &mut Plan<'_>, mut client: ClientRecord, from: IpAddr) -> Result<Reply, Stop> {
     if !client.addresses.contains(&from) {
         if client.addresses.len() >= ADDRESSES_OF_CLIENT_MAX {
-            client.addresses.remove(1); // it counts where the first one is
+            client.addresses.remove(1); // the first address is the one that counts
         }
         client.addresses.push(from);
         plan.put(&keys::client(client.id), &client)?;
@@ -90,7 +90,7 @@ fn confirmed_reply(plan: &mut Plan<'_>, mut client: ClientRecord, from: IpAddr) 
     Ok(Reply::Client { id: client.id, sequence: client.sequence.wrapping_add(1), confirmed: true })
 }
 
-/// Makes an unconfirmed record, in the place of one that the owner may have.
+/// Makes an unconfirmed record, in place of the owner's earlier one, if any.
 fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Stop> {
     if let Some(old) = owner_record(plan, by.owner)?.unconfirmed
         && let Some(old) = read::client(plan.view(), old)?
@@ -134,7 +134,7 @@ fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Sto
     Ok(Reply::Client { id, sequence: 1, confirmed: false })
 }
 
-/// The oldest unconfirmed client under `prefix`: the first, because ids ascend.
+/// Oldest unconfirmed client under `prefix`: the first, because ids ascend.
 fn oldest_unconfirmed(plan: &Plan<'_>, prefix: &[u8]) -> Result<Option<ClientRecord>, StoreError> {
     let mut oldest = None;
     read::scan_keys(plan.view(), prefix, |key| {
@@ -147,7 +147,7 @@ fn oldest_unconfirmed(plan: &Plan<'_>, prefix: &[u8]) -> Result<Option<ClientRec
     }
 }
 
-/// Deletes the marks of an unconfirmed client, which is confirmed now, or goes.
+/// Deletes the marks of an unconfirmed client that was confirmed or ends.
 fn no_more_unconfirmed(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), StoreError> {
     plan.delete(&keys::unconfirmed(client.id));
     plan.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))?;
@@ -156,7 +156,7 @@ fn no_more_unconfirmed(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(),
     change_address_use(plan, address, |uses| uses.unconfirmed = uses.unconfirmed.saturating_sub(1))
 }
 
-/// The address that a client is counted at.
+/// Address at which a client is counted.
 pub(super) fn counts_at(client: &ClientRecord) -> Option<IpAddr> {
     client.addresses.first().copied()
 }
@@ -165,7 +165,7 @@ pub(super) fn address_use(plan: &Plan<'_>, address: IpAddr) -> Result<AddressUse
     Ok(get(plan.view(), &keys::address_use(address))?.unwrap_or_default())
 }
 
-/// Changes the use of an address by its clients.
+/// Changes the counts of an address.
 pub(super) fn change_address_use(
     plan: &mut Plan<'_>,
     address: IpAddr,
@@ -177,7 +177,7 @@ pub(super) fn change_address_use(
     plan.put_or_delete(&key, &uses)
 }
 
-/// Whether `client` may become a confirmed one, in the place of `old` of the same owner.
+/// Checks that `client` may be confirmed within the bounds, in place of `old` of the same owner.
 pub(super) fn check_room(
     plan: &Plan<'_>,
     client: &ClientRecord,
@@ -194,7 +194,7 @@ pub(super) fn check_room(
     Ok(())
 }
 
-/// The confirmed client of the owner that `client` has.
+/// Confirmed client with the same owner as `client`.
 pub(super) fn incarnation_before(
     plan: &Plan<'_>,
     client: &ClientRecord,
@@ -205,8 +205,7 @@ pub(super) fn incarnation_before(
     }
 }
 
-/// Makes `client` the confirmed one of its owner, and ends the incarnation before it. The caller puts its
-/// record.
+/// Confirms `client` for its owner, and ends the incarnation before it. The caller puts its record.
 pub(super) fn confirm(
     plan: &mut Plan<'_>,
     client: &mut ClientRecord,
@@ -285,8 +284,8 @@ fn is_busy(plan: &Plan<'_>, client: ClientId) -> Result<bool, StoreError> {
         || read::any_key(plan.view(), &keys::of(keys::CLIENT_SESSIONS, &[client.0]))?)
 }
 
-/// End of a client with all that it has. From then on it has no record, and its states count for nothing;
-/// those that the command has no room for are removed later, see `leftovers.rs`.
+/// Ends a client with all its state. From then on it has no record, and its states conflict with nothing.
+/// States beyond the bound of one command are removed later, see `leftovers.rs`.
 pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), Stop> {
     for id in read::sessions(plan.view(), client.id)? {
         session::end(plan, client, id)?;

@@ -1,11 +1,10 @@
-//! Judgement of the clients whose states are in the way of a request.
+//! Conflicts of a request with states of other clients.
 //!
-//! A client that is alive keeps what it has. A client whose lease has run out keeps its states by courtesy
-//! only: it ends, and the request goes on. A client that has ended already is not in the way, although
-//! records of its states may still be there (`leftovers.rs`).
+//! An active client keeps its states. A client whose lease has run out keeps its states only by courtesy: it
+//! ends, and the request goes on. A client that has ended already does not conflict, although records of its
+//! states may still exist (`leftovers.rs`).
 //!
-//! The work is bounded: a request looks at [`LOOKED_AT_MAX`] records, and ends [`LAPSED_AT_ONCE_MAX`]
-//! clients.
+//! The work is bounded: a request checks [`LOOKED_AT_MAX`] records, and ends [`LAPSED_AT_ONCE_MAX`] clients.
 
 use std::ops::ControlFlow;
 
@@ -15,24 +14,23 @@ use super::client;
 use crate::plan::{Plan, Stop};
 use crate::{ClientId, ClientRecord, Error, Reply, keys, read};
 
-/// Records of other states that a request looks at to find what is in its way. Judging them takes 2
-/// to 9 ms.
+/// Maximum of records of other states that a request checks for conflicts. The checks take 2 to 9 ms.
 pub(super) const LOOKED_AT_MAX: usize = 1024;
 
-/// Lapsed clients that one request ends. The end of a client takes its record, its owner's, and three records
-/// for each of its sessions at least.
+/// Maximum of lapsed clients that one request ends. The end of a client takes its record, its owner's, and at
+/// least three records for each of its sessions.
 pub(super) const LAPSED_AT_ONCE_MAX: usize = 8;
 
-/// Clients in the way of a request whose leases have run out.
+/// Lapsed clients that conflict with a request.
 #[derive(Debug, Default)]
 pub(super) struct InTheWay {
     lapsed: Vec<ClientRecord>,
-    /// There are more records than a request looks at.
+    /// True if there are more records than a request checks.
     unseen: bool,
 }
 
 impl InTheWay {
-    /// Notes a client with a conflicting state. False: it is alive, or asks itself.
+    /// Adds a client with a conflicting state. Returns false if it is active, or is the requesting client.
     pub fn note(&mut self, plan: &Plan<'_>, holder: ClientId, asks: ClientId) -> Result<bool, StoreError> {
         if self.lapsed.iter().any(|known| known.id == holder) {
             return Ok(true);
@@ -45,12 +43,12 @@ impl InTheWay {
         Ok(true)
     }
 
-    /// Notes that there are more records than a request looks at.
+    /// Notes that there are more records than a request checks.
     pub fn note_unseen(&mut self) {
         self.unseen = true;
     }
 
-    /// Whether the request has to come again: see [`InTheWay::end_some`].
+    /// True if the request has to be repeated: see [`InTheWay::end_some`].
     pub fn is_crowd(&self) -> bool {
         self.unseen || self.lapsed.len() > LAPSED_AT_ONCE_MAX
     }
@@ -61,9 +59,9 @@ impl InTheWay {
         self.lapsed.iter().take(LAPSED_AT_ONCE_MAX).try_for_each(|client| client::end(plan, client))
     }
 
-    /// Ends some of the clients, and has the request come again. This is the one refusal that changes
-    /// something: the request that comes again finds fewer in its way. Where there is no client to end, the
-    /// records that were looked at are leftovers, which go soon, or `refusal` is the answer.
+    /// Ends some of the clients, and refuses the request with `Delay`. This is the only refusal with a
+    /// change: the repeated request finds fewer conflicts. If there is no client to end, the checked records
+    /// are leftovers, which are removed soon; without leftovers `refusal` is the answer.
     pub fn end_some(self, plan: &mut Plan<'_>, refusal: Error) -> Result<Reply, Stop> {
         if self.lapsed.is_empty() && !read::any_key(plan.view(), &[keys::LEFTOVERS])? {
             return Err(refusal.into());
@@ -73,7 +71,7 @@ impl InTheWay {
     }
 }
 
-/// The first keys under `prefix`, as many as a request looks at, and whether there are more.
+/// Returns the first keys under `prefix`, at most [`LOOKED_AT_MAX`]; the flag is true if there are more.
 pub(super) fn first_keys(plan: &Plan<'_>, prefix: &[u8]) -> Result<(Vec<keys::Key>, bool), StoreError> {
     let (mut found, mut more) = (Vec::new(), false);
     read::scan_keys(plan.view(), prefix, |key| {
@@ -87,8 +85,8 @@ pub(super) fn first_keys(plan: &Plan<'_>, prefix: &[u8]) -> Result<(Vec<keys::Ke
     Ok((found, more))
 }
 
-/// Whether a client other than `except` that has not ended has a key under `prefix`, which is one of a file
-/// and ends with clients; none: there are too many keys to tell.
+/// True if a client other than `except` that has not ended has a key under `prefix`, a prefix of a file's keys
+/// with a client at the end; none: unknown, since there are too many keys.
 pub(super) fn held_by_another(
     plan: &Plan<'_>,
     prefix: &[u8],

@@ -1,19 +1,19 @@
-//! Read delegations (RFC 8881, section 10.4): a client that has one opens the file for reading, again and
-//! again, without asking, and keeps the data that it has read.
+//! Read delegations (RFC 8881, section 10.4): a client with a delegation opens the file for reading without
+//! further requests, and keeps its cached data.
 //!
-//! A grant is part of an OPEN and costs no command of its own. A conflicting request of another client is
-//! answered [`Reply::Delegated`] here, in the same step in which it would have been done, so that no grant
-//! can slip in between a recall and the request that it is for. The metaserver then calls the delegations
-//! back and proposes the command again.
+//! A grant is part of an OPEN and needs no command of its own. The answer to a conflicting request of another
+//! client is [`Reply::Delegated`]. The check is part of the same command, so no grant can come between a
+//! recall and the request that it is for. The metaserver then recalls the delegations and proposes the
+//! command again.
 //!
 //! ```text
 //! OPEN ──grant──▶ held ──DELEGRETURN──▶ gone
-//!                  │ not returned for a lease after it was called back
+//!                  │ not returned within a lease after its recall
 //!                  ▼
 //!               revoked ──FREE_STATEID──▶ gone
 //! ```
 //!
-//! A revoked delegation conflicts with nothing; it is kept so that its client learns of the revocation.
+//! A revoked delegation conflicts with nothing. It is kept so that its client learns of the revocation.
 
 use store::StoreError;
 
@@ -26,12 +26,12 @@ use crate::{
     Stateid, keys, read,
 };
 
-/// Stops a change of the file by the caller while another client has a delegation of it.
+/// Refuses a change of the file by the caller while another client has a delegation of it.
 pub(crate) fn check(plan: &Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     check_for(plan, inode, plan.caller())
 }
 
-/// The same for an OPEN: one for reading, that does not deny reading, conflicts with no delegation.
+/// Like [`check`], for an OPEN: an OPEN for reading that does not deny reading conflicts with no delegation.
 pub(super) fn check_open(plan: &Plan<'_>, inode: InodeId, open: &Open, truncation: bool) -> Result<(), Stop> {
     if truncation || open.access.contains(Share::WRITE) || open.deny.contains(Share::READ) {
         return check_for(plan, inode, Some(open.client));
@@ -50,8 +50,8 @@ fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Resul
     }
 }
 
-/// Grants a delegation of the file to the client that has just opened it, if it wants one and no client
-/// writes.
+/// Grants a delegation of the file to the client that has just opened it, if it wants one and no client has
+/// write access.
 pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Option<Stateid>, Stop> {
     let (client, inode) = (open.client, file.id);
     if !open.delegate || file.links == 0 || open.access != Share::READ {
@@ -59,7 +59,7 @@ pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Op
     }
     let uses = uses(plan, inode)?;
     let contended = uses.writing > 0 || uses.denying_read > 0;
-    // One that was downgraded since may still write through its layout.
+    // A client after OPEN_DOWNGRADE may still write through its layout.
     if contended || uses.writing_layouts > 0 {
         return Ok(None);
     }
@@ -87,7 +87,7 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid)
     Ok(Reply::Done)
 }
 
-/// The delegation was called back, and not returned in time.
+/// Revokes a delegation that was recalled and not returned in time.
 pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId) -> Result<Reply, Stop> {
     match read::state(plan.view(), delegation)? {
         Some(State::Delegation(state)) if state.client == client && !state.revoked => {
@@ -99,8 +99,8 @@ pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId)
     Ok(Reply::Done)
 }
 
-/// The delegation goes, and with it the layout that nothing but it allowed, and the file if nothing else held
-/// it.
+/// Ends a delegation. If the client has no open of the file, its layout ends as well. An unused file without
+/// a name is discarded.
 pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState) -> Result<(), Stop> {
     table::remove(plan, &State::Delegation(state))?;
     if state.revoked {
@@ -112,7 +112,7 @@ pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState) -> Result<(), Sto
     remove::discard_if_orphan(plan, state.inode)
 }
 
-/// The delegation that `client` has of the file, if it has one.
+/// Delegation of the file that `client` has, if any.
 pub(super) fn of_client(
     plan: &Plan<'_>,
     inode: InodeId,

@@ -1,7 +1,7 @@
 //! LAYOUTGET, LAYOUTCOMMIT, LAYOUTRETURN (RFC 8881, sections 12.5 and 18.42 to 18.44).
 //!
-//! A files layout is granted and returned whole, so a client has at most one layout of a file, and one state
-//! for it.
+//! A files layout is granted and returned as a whole, so a client has at most one layout of a file, and one
+//! state for it.
 
 use store::StoreError;
 
@@ -14,7 +14,7 @@ use crate::{
     ReturnScope, SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
 };
 
-/// A client that asks for a layout of a file.
+/// Request of a client for a layout of a file.
 pub(crate) struct Asking {
     pub client: ClientId,
     pub inode: InodeId,
@@ -46,7 +46,7 @@ pub(crate) fn get_layout(
     if mode == IoMode::ReadWrite && !open::may_write(plan, &presented)? {
         return Err(Error::OpenMode.into());
     }
-    // The first write takes the bits away, and a write through a layout is not seen here.
+    // The first write must clear the bits, and a write through a layout is not visible here.
     if mode == IoMode::ReadWrite && file.mode & SET_ID_BITS != 0 {
         return Err(Error::LayoutUnavailable.into());
     }
@@ -55,12 +55,12 @@ pub(crate) fn get_layout(
             return Err(Error::Delay.into());
         }
         DataPlace::Striped => false,
-        // Nothing to copy, and its objects were made before this was proposed.
+        // No data to migrate, and its objects were made before the proposal.
         DataPlace::Inline if file.written == 0 && made == Some(layout) => true,
         DataPlace::Inline | DataPlace::Migrating => return Err(Error::Delay.into()),
     };
     let known = match of_client(plan, inode, client)? {
-        // Its place is for the new one.
+        // A returned layout that is not removed yet: the new one takes its place.
         Some(returned) if read::is_returned(plan.view(), &returned)? => {
             table::remove(plan, &State::Layout(returned))?;
             None
@@ -138,7 +138,7 @@ pub(crate) fn commit(
     };
     file.data_changed(plan.now());
     file.modified = later.unwrap_or(file.modified);
-    // The writes that are committed here count once: the change attribute moves by one for both.
+    // The observed writes and the commit count once: the change attribute moves by one for both.
     if let Some(observed) = observed {
         unsettled::committed(plan, &mut file, observed)?;
     }
@@ -151,8 +151,8 @@ pub(crate) fn commit(
     Ok(Reply::Committed { size: Some(file.size).filter(|size| *size > size_before) })
 }
 
-/// Whether a client other than `except` has a layout of the file, or may have one: there are too many
-/// leftovers to tell.
+/// True if a client other than `except` has a layout of the file, or may have one: there are too many
+/// leftovers to be sure.
 pub(crate) fn held_by_others(
     plan: &Plan<'_>,
     inode: InodeId,
@@ -200,7 +200,7 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, scope: &ReturnSco
     Ok(Reply::State { stateid: None })
 }
 
-/// Ends the layout that `client` has of the file, if it has one. An orphan stays: the caller looks after it.
+/// Ends the layout of the file that `client` has, if any. The caller must discard an orphan.
 pub(super) fn end_of_client(plan: &mut Plan<'_>, inode: InodeId, client: ClientId) -> Result<(), Stop> {
     match of_client(plan, inode, client)? {
         Some(state) => table::remove(plan, &State::Layout(state)),
@@ -213,7 +213,7 @@ pub(super) fn end(plan: &mut Plan<'_>, state: LayoutState) -> Result<(), Stop> {
     remove::discard_if_orphan(plan, state.inode)
 }
 
-/// The layout of this file that `stateid` names.
+/// Returns the layout of this file with `stateid`.
 fn find(plan: &Plan<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> Result<LayoutState, Stop> {
     match table::find(plan, client, stateid.id)? {
         State::Layout(layout) if layout.inode == inode => {

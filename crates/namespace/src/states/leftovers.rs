@@ -1,8 +1,8 @@
-//! Leftovers: records of clients, sessions, opens and locks that have ended, which later commands remove.
+//! Leftovers: records of ended clients, sessions, opens and locks, to be removed by later commands.
 //!
-//! A client can have a million states, and a session thousands of replies. To remove them in the command that
-//! ends the client would keep the thread of consensus from everything else, on all members at once. So that
-//! command removes as many as it may ([`RECORDS_OF_COMMAND_MAX`]), and marks the rest as left:
+//! A client can have a million states, and a session thousands of replies. Their removal in the command that
+//! ends the client would block the thread of consensus on all members at once. So that command removes as
+//! many as it may ([`RECORDS_OF_COMMAND_MAX`]), and marks the rest as left:
 //!
 //! ```text
 //! ExpireClient, Open, Lock, …  ─▶ client, owner, sessions gone; 1,024 records removed; mark in table 32
@@ -10,15 +10,15 @@
 //! RemoveLeftovers              ─▶ the last ones, and the mark
 //! ```
 //!
-//! A state whose client has no record is *gone*, although its own record is still there: it conflicts with
-//! nothing (`conflicts.rs`), and no request can name it, because requests come in sessions. It still holds
-//! its file in existence: a file without a name goes when the last state of it is removed.
+//! A state whose client has no record is *gone*, although its own record still exists: it conflicts with
+//! nothing (`conflicts.rs`), and no request can use it, because requests come in sessions. It still keeps its
+//! file: a file without a name is discarded when its last state is removed.
 //!
-//! In the same way a lock state is gone whose open is closed, a range whose set is not that of a lock state,
-//! and a layout that was there when its client returned all layouts.
+//! In the same way these are gone: a lock state whose open is closed, a range whose set belongs to no lock
+//! state, and a layout that existed when its client returned all layouts.
 //!
-//! The metaserver that leads proposes `RemoveLeftovers` as long as there is a mark, so the next leader goes
-//! on after a fail-over. `check` finds a state of a client that is neither there nor marked.
+//! The leader proposes `RemoveLeftovers` as long as there is a mark, so a new leader goes on after a
+//! fail-over. `check` finds a state whose client neither exists nor is marked.
 
 use std::ops::ControlFlow;
 
@@ -52,14 +52,14 @@ pub(crate) fn remove(plan: &mut Plan<'_>) -> Result<Reply, Stop> {
             _ => return Err(Broken("a leftover is of no known kind").into()),
         };
         if !is_done {
-            break; // it may have looked at much, and removed little
+            break; // it may have scanned many records, and removed few
         }
         plan.delete(&key);
     }
     Ok(Reply::Done)
 }
 
-/// The first leftover.
+/// Returns the first leftover.
 fn first(plan: &Plan<'_>) -> Result<Option<(Key, Vec<u8>)>, StoreError> {
     let mut first = None;
     plan.view().scan(&[keys::LEFTOVERS], &keys::after(&[keys::LEFTOVERS]), &mut |key, value| {
@@ -69,12 +69,12 @@ fn first(plan: &Plan<'_>) -> Result<Option<(Key, Vec<u8>)>, StoreError> {
     Ok(first)
 }
 
-/// Removes the states of a client that has ended, as many as the command has room for, and leaves the rest.
+/// Removes the states of an ended client, up to the bound of the command, and marks the rest.
 pub(super) fn of_client(plan: &mut Plan<'_>, client: ClientId) -> Result<(), Stop> {
     remove_states(plan, client, LeftStates::default()).map(drop)
 }
 
-/// The same from `done` on. Whether these were all; so with the others below.
+/// Like [`of_client`], from `done` on. Returns true if all are removed, as the functions below do.
 fn remove_states(plan: &mut Plan<'_>, client: ClientId, mut done: LeftStates) -> Result<bool, Stop> {
     let key = keys::left_states(client);
     let some = states_after(plan, client, done.after)?;
@@ -87,11 +87,11 @@ fn remove_states(plan: &mut Plan<'_>, client: ClientId, mut done: LeftStates) ->
         remove_state(plan, id)?;
         done.after = id;
     }
-    // The next one begins there: the store keeps traces of deleted keys for a while.
+    // The next scan begins there: the store keeps traces of deleted keys for a while.
     leave(plan, &key, &done, is_last)
 }
 
-/// Puts the mark of what is left, unless that is nothing.
+/// Puts the mark of the remaining records; deletes it if none remain.
 fn leave<T: Serialize>(plan: &mut Plan<'_>, key: &[u8], done: &T, is_last: bool) -> Result<bool, Stop> {
     if !is_last {
         plan.put(key, done)?;
@@ -99,7 +99,7 @@ fn leave<T: Serialize>(plan: &mut Plan<'_>, key: &[u8], done: &T, is_last: bool)
     Ok(is_last)
 }
 
-/// States of a client with ids above `after`: the first ones, as many as one command can remove.
+/// States of a client with ids above `after`: the first ones, up to the bound of one command.
 fn states_after(plan: &Plan<'_>, client: ClientId, after: StateId) -> Result<Vec<StateId>, StoreError> {
     let mut states = Vec::new();
     let from = keys::client_state(client, StateId(after.0.saturating_add(1)));
@@ -111,8 +111,8 @@ fn states_after(plan: &Plan<'_>, client: ClientId, after: StateId) -> Result<Vec
     Ok(states)
 }
 
-/// Removes one state, and the file if nothing else holds it. Locks and layouts go by themselves, not with
-/// their open: their client has ended, so no other state depends on the order.
+/// Removes one state, and discards its file if it is unused and has no name. Locks and layouts are removed
+/// separately from their open: the client has ended, so the order does not matter.
 fn remove_state(plan: &mut Plan<'_>, id: StateId) -> Result<(), Stop> {
     let state = read::state(plan.view(), id)?.ok_or(Broken("a client has a state that is not there"))?;
     if let State::Lock(lock) = state {
@@ -127,7 +127,7 @@ fn remove_state(plan: &mut Plan<'_>, id: StateId) -> Result<(), Stop> {
     }
 }
 
-/// Forgets the replies of a session that has ended, as many as the command has room for, and leaves the rest.
+/// Removes the replies of an ended session, up to the bound of the command, and marks the rest.
 pub(super) fn of_session(plan: &mut Plan<'_>, session: SessionId) -> Result<(), Stop> {
     remove_slots(plan, session).map(drop)
 }
@@ -140,8 +140,7 @@ fn remove_slots(plan: &mut Plan<'_>, session: SessionId) -> Result<bool, Stop> {
     Ok(is_last)
 }
 
-/// Removes the ranges of a set that no lock state has any more, as many as the command has room for, and
-/// leaves the rest.
+/// Removes the ranges of a set without a lock state, up to the bound of the command, and marks the rest.
 pub(super) fn of_set(plan: &mut Plan<'_>, set: u64) -> Result<(), Stop> {
     remove_set(plan, set, LeftRanges::default()).map(drop)
 }
@@ -151,14 +150,13 @@ fn remove_set(plan: &mut Plan<'_>, set: u64, done: LeftRanges) -> Result<bool, S
     leave(plan, &keys::left_ranges(set), &next.unwrap_or_default(), next.is_none())
 }
 
-/// Ends the lock states that came through an open that is closed, as many as the command has room for, and
-/// leaves the rest.
+/// Ends the lock states of a closed open, up to the bound of the command, and marks the rest.
 pub(super) fn of_open(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     let (inode, client) = (open.inode, open.client);
     remove_locks(plan, open.stateid.id, LeftLocks { inode, client, from: vec![] }).map(drop)
 }
 
-/// Those of the client on the file that came through other opens stay.
+/// Like [`of_open`]; lock states of the client's other opens of the file stay.
 fn remove_locks(plan: &mut Plan<'_>, open: StateId, mut done: LeftLocks) -> Result<bool, Stop> {
     let key = keys::left_locks(open);
     let prefix = keys::lock_state(done.inode, done.client, &[]);
@@ -181,12 +179,12 @@ fn remove_locks(plan: &mut Plan<'_>, open: StateId, mut done: LeftLocks) -> Resu
     leave(plan, &key, &done, is_last)
 }
 
-/// Ends all layouts of a client, as many as the command has room for, and leaves the rest.
+/// Ends all layouts of a client, up to the bound of the command, and marks the rest.
 pub(super) fn of_layouts(plan: &mut Plan<'_>, client: ClientId) -> Result<(), Stop> {
     let before = StateId(plan.counters()?.next_state);
     let is_last = remove_layouts(plan, client, LeftLayouts { before, after: StateId(0) })?;
     if is_last {
-        plan.delete(&keys::left_layouts(client)); // of a return before
+        plan.delete(&keys::left_layouts(client)); // of an earlier return
     }
     Ok(())
 }

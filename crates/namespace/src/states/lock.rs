@@ -1,8 +1,7 @@
-//! LOCK, LOCKU, FREE_STATEID: byte-range locks as POSIX has them (RFC 8881, sections 9.1 to 9.5, 18.10,
-//! 18.12).
+//! LOCK, LOCKU, FREE_STATEID: POSIX byte-range locks (RFC 8881, sections 9.1 to 9.5, 18.10, 18.12).
 //!
-//! One lock state for each lock-owner and file: see `ranges.rs` for what it holds, and `read/locks.rs` for
-//! how conflicts are found.
+//! One lock state for each lock-owner and file: see `ranges.rs` for its content, and `read/locks.rs` for the
+//! search for conflicts.
 
 use super::conflicts::{self, InTheWay};
 use super::{leftovers, open, ranges, table};
@@ -51,7 +50,7 @@ pub(crate) fn lock(
     table::check_room(plan, client)?;
     let test = LockTest { inode, client, owner: &owner, kind, range };
     if known.as_ref().map(|known| ranges::touches_many(plan, known, range)).transpose()?.unwrap_or(false) {
-        // To look between them would be as much work as to change them one by one.
+        // A search between the owner's ranges would be as much work as changing them one by one.
         if others_hold_ranges(plan, inode, known.as_ref())? {
             return Err(Error::LockRange.into());
         }
@@ -94,7 +93,7 @@ pub(crate) fn lock(
     Ok(Reply::State { stateid })
 }
 
-/// Whether a lock state other than `own` holds ranges of the file, or there are too many to tell.
+/// True if a lock state other than `own` has ranges of the file, or there are too many to be sure.
 fn others_hold_ranges(plan: &Plan<'_>, inode: InodeId, own: Option<&LockState>) -> Result<bool, Stop> {
     let (keys, more) = conflicts::first_keys(plan, &keys::of(keys::LOCK_STATES, &[inode.0]))?;
     for key in keys {
@@ -153,7 +152,7 @@ pub(crate) fn free_state(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid
     Ok(Reply::Done)
 }
 
-/// Ends a lock state; its ranges that the command has no room for are left.
+/// Ends a lock state; ranges beyond the bound of the command are marked as left.
 pub(super) fn end(plan: &mut Plan<'_>, lock: LockState) -> Result<(), Stop> {
     if lock.ranges > 0 {
         leftovers::of_set(plan, lock.set)?;
@@ -167,7 +166,8 @@ fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Result<LockState
     Ok(lock)
 }
 
-/// The lock state with this id. A leftover of an open that was closed ends, so that another takes its place.
+/// Returns the lock state with this id. A leftover of a closed open is ended, so that a new state can take
+/// its place.
 fn find_known(plan: &mut Plan<'_>, id: StateId) -> Result<Option<LockState>, Stop> {
     match read::state(plan.view(), id)? {
         Some(State::Lock(lock)) if read::holds(plan.view(), &lock)? => Ok(Some(lock)),

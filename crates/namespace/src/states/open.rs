@@ -13,11 +13,11 @@ use crate::{
     Reply, Share, State, StateId, Stateid, keys, read,
 };
 
-/// File that is to be opened, once its name is checked.
+/// File to open, after the check of its name.
 enum Target<'a> {
-    /// This file, which there is. `truncation`: to nothing.
+    /// An existing file. `truncation`: to size 0.
     Known { inode: Inode, dir: Option<Change>, made_by_it: bool, truncation: bool },
-    /// A file to be made in this directory.
+    /// A file to create in this directory.
     New { dir: Inode, create: &'a Create },
 }
 
@@ -74,7 +74,8 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
                 size::check(plan, &inode, Some(open.client))?;
             }
             delegation::check_open(plan, inode.id, open, truncation)?;
-            // First ours, so that the file stays if it has no name and only they had it open.
+            // The new open is added first, so that a file without a name that only lapsed clients had open
+            // stays.
             let stateid = add(plan, inode.id, open)?;
             lapsed.end(plan)?;
             let mut deferred = None;
@@ -89,10 +90,10 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
     }
 }
 
-/// The clients with opens that deny what this one asks for, or have what it denies, all of which have lapsed.
+/// Returns the clients with conflicting share reservations, all of which have lapsed.
 ///
 /// # Errors
-/// `ShareDenied` if one of them is alive.
+/// `ShareDenied` if one of them is active.
 fn in_the_way(plan: &Plan<'_>, inode: InodeId, open: &Open) -> Result<InTheWay, Stop> {
     let mut lapsed = InTheWay::default();
     let own = get::<StateId>(plan.view(), &keys::open(inode, open.client, &open.owner))?;
@@ -116,7 +117,7 @@ fn in_the_way(plan: &Plan<'_>, inode: InodeId, open: &Open) -> Result<InTheWay, 
     Ok(lapsed)
 }
 
-/// Adds to the owner's open of the file, or makes one.
+/// Adds to the owner's open of the file, or makes a new open.
 fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, Stop> {
     let known: Option<StateId> = get(plan.view(), &keys::open(inode, open.client, &open.owner))?;
     let known = match known {
@@ -167,7 +168,7 @@ pub(crate) fn downgrade(
     Ok(Reply::State { stateid })
 }
 
-/// The open of `client` that `stateid` names, if it is current.
+/// Returns the open of `client` with `stateid`, if its sequence is current.
 pub(super) fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Result<OpenState, Stop> {
     let State::Open(open) = table::find(plan, client, stateid.id)? else {
         return Err(Error::BadStateid.into());
@@ -176,8 +177,8 @@ pub(super) fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Resul
     Ok(open)
 }
 
-/// Ends an open with the locks that came through it; the client's layout of the file goes with its last open
-/// or delegation, and the file when it has no name and nothing else holds it.
+/// Ends an open with its locks. The client's layout of the file ends with its last open or delegation. An
+/// unused file without a name is discarded.
 pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     table::remove(plan, &State::Open(open.clone()))?;
     leftovers::of_open(plan, open)?;
@@ -189,8 +190,8 @@ pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     remove::discard_if_orphan(plan, open.inode)
 }
 
-/// Whether the client of a state has its file open for writing, as far as its first opens tell: a client with
-/// more open-owners than a request looks at shows the open that is for writing.
+/// True if the client of a state has its file open for writing, among the first opens checked. A client with
+/// more open-owners than a request checks must present the open for writing.
 pub(super) fn may_write(plan: &Plan<'_>, presented: &State) -> Result<bool, StoreError> {
     let writes = |state: &State| matches!(state, State::Open(open) if open.access.contains(Share::WRITE));
     if writes(presented) {
@@ -211,7 +212,7 @@ fn check_shares(access: Share, deny: Share) -> Result<(), Error> {
     if possible { Ok(()) } else { Err(Error::Invalid) }
 }
 
-/// The bit of one pair of access and deny in [`OpenState::opened`].
+/// Bit of one pair of access and deny in [`OpenState::opened`].
 fn pair(access: Share, deny: Share) -> u16 {
     1 << (access.0 << 2 | deny.0)
 }
@@ -220,7 +221,7 @@ fn pairs() -> impl Iterator<Item = (Share, Share)> {
     (0..16).map(|bits| (Share(bits >> 2), Share(bits & 3)))
 }
 
-/// The pairs in `opened` that ask for no more than `access` and `deny`.
+/// Pairs in `opened` within `access` and `deny`.
 fn pairs_within(opened: u16, access: Share, deny: Share) -> u16 {
     pairs()
         .filter(|(a, d)| access.contains(*a) && deny.contains(*d))
@@ -228,7 +229,7 @@ fn pairs_within(opened: u16, access: Share, deny: Share) -> u16 {
         .fold(0, |all, one| all | one)
 }
 
-/// The union of the pairs in `opened`.
+/// Union of the pairs in `opened`.
 pub(crate) fn union(opened: u16) -> (Share, Share) {
     pairs()
         .filter(|(access, deny)| opened & pair(*access, *deny) != 0)

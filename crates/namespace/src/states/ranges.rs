@@ -1,5 +1,5 @@
-//! The locked ranges of one lock state: a set of ranges that are disjoint, and of which two of one kind never
-//! touch. A new range replaces the parts that it covers of the owner's own ranges:
+//! Locked ranges of one lock state: a set of disjoint ranges, in which ranges of the same kind never touch. A
+//! new range replaces the covered parts of the owner's own ranges:
 //!
 //! ```text
 //! held      ├─ read ──────────────────────┤
@@ -7,10 +7,10 @@
 //! then      ├─ read ──┼─ write ─┼─ read ──┤
 //! ```
 //!
-//! **Bounded.** A request that touches [`RANGES_TOUCHED_MAX`] ranges of its owner or fewer changes them. One
-//! that touches more, as an unlock of the whole file does, leaves the set as it is to be removed later
-//! (`leftovers.rs`), and goes on with a new set of the ranges that it does not touch. Only where these are
-//! too many as well, it is refused (RFC 8881, sections 18.10.3 and 18.12.3: NFS4ERR_LOCK_RANGE).
+//! **Bounded.** A request that touches at most [`RANGES_TOUCHED_MAX`] ranges of its owner changes them. A
+//! request that touches more, such as an unlock of the whole file, marks the set as left, for a later removal
+//! (`leftovers.rs`), and begins a new set with the ranges that it does not touch. If these are too many as
+//! well, the request is refused (RFC 8881, sections 18.10.3 and 18.12.3: NFS4ERR_LOCK_RANGE).
 
 use store::StoreError;
 
@@ -19,13 +19,13 @@ use crate::plan::{Broken, Plan, Stop};
 use crate::record::{HeldLock, LeftRanges, RangeOf};
 use crate::{ByteRange, Error, LockKind, LockState, RECORDS_OF_COMMAND_MAX, keys, read};
 
-/// Ranges of its owner that one request changes: three records each.
+/// Maximum of its owner's ranges that one request changes: three records each.
 pub(super) const RANGES_TOUCHED_MAX: usize = RECORDS_OF_COMMAND_MAX / 3;
 
 /// A range and its kind.
 type Range = (ByteRange, LockKind);
 
-/// The first ranges of a set that end at `from` or later, at most `max`.
+/// First ranges of a set that end at `from` or later, at most `max`.
 fn ending_from(plan: &Plan<'_>, set: u64, from: u64, max: usize) -> Result<Vec<Range>, StoreError> {
     let to = keys::after(&keys::of(keys::LOCKS, &[set]));
     let some = read::collect_some::<HeldLock>(plan.view(), &keys::lock(set, from), &to, max)?;
@@ -35,7 +35,7 @@ fn ending_from(plan: &Plan<'_>, set: u64, from: u64, max: usize) -> Result<Vec<R
     Ok(some.into_iter().map(range).collect())
 }
 
-/// Whether a change of `range` touches more of the owner's ranges than one request changes.
+/// True if a change of `range` touches more of the owner's ranges than one request may change.
 pub(super) fn touches_many(plan: &Plan<'_>, lock: &LockState, range: ByteRange) -> Result<bool, StoreError> {
     if lock.ranges as usize <= RANGES_TOUCHED_MAX {
         return Ok(false);
@@ -43,15 +43,15 @@ pub(super) fn touches_many(plan: &Plan<'_>, lock: &LockState, range: ByteRange) 
     Ok(touched(plan, lock, range)?.len() > RANGES_TOUCHED_MAX)
 }
 
-/// The ranges that overlap or touch `range`, or the first of them and one more than a request changes.
+/// Ranges that overlap or touch `range`; at most one more than a request may change.
 fn touched(plan: &Plan<'_>, lock: &LockState, range: ByteRange) -> Result<Vec<Range>, StoreError> {
     let mut some = ending_from(plan, lock.set, range.start, RANGES_TOUCHED_MAX + 1)?;
     some.retain(|(held, _)| held.start <= range.end);
     Ok(some)
 }
 
-/// Takes `range` out of what the state holds. A range that it touches of the `joining` kind goes whole; what
-/// is returned is `range` widened over those.
+/// Removes `range` from the ranges of the state. Touching ranges of the `joining` kind are removed as a
+/// whole; returns `range` extended over them.
 pub(super) fn cover(
     plan: &mut Plan<'_>,
     lock: &mut LockState,
@@ -80,7 +80,7 @@ pub(super) fn cover(
     Ok(widened)
 }
 
-/// Leaves the set of the state to be removed, and begins a new one without the ranges within `range`.
+/// Marks the set of the state as left, and begins a new set without the ranges within `range`.
 fn begin_new_set(plan: &mut Plan<'_>, lock: &mut LockState, range: ByteRange) -> Result<(), Stop> {
     let mut kept = ending_from(plan, lock.set, 0, RANGES_TOUCHED_MAX + 1)?;
     kept.retain(|(held, _)| held.start < range.start);
@@ -88,7 +88,7 @@ fn begin_new_set(plan: &mut Plan<'_>, lock: &mut LockState, range: ByteRange) ->
     if kept.len() > RANGES_TOUCHED_MAX {
         return Err(Error::LockRange.into());
     }
-    kept.dedup(); // a range that is longer at both ends
+    kept.dedup(); // a range that extends beyond both ends
     leftovers::of_set(plan, lock.set)?;
     lock.set = table::new_stateid(plan)?.id.0;
     lock.ranges = 0;
@@ -98,7 +98,7 @@ fn begin_new_set(plan: &mut Plan<'_>, lock: &mut LockState, range: ByteRange) ->
     Ok(())
 }
 
-/// Adds a range, which touches none of the same kind.
+/// Adds a range that touches no range of the same kind.
 pub(super) fn put(
     plan: &mut Plan<'_>,
     lock: &mut LockState,
@@ -139,8 +139,8 @@ fn delete(plan: &mut Plan<'_>, set: u64, range: ByteRange, held: HeldLock) {
     }
 }
 
-/// Removes the ranges of a set that no state holds, as many as the command has room for. Where to go on, if
-/// there are more.
+/// Removes the ranges of a set without a lock state, up to the bound of the command. Returns where to go on,
+/// if there are more.
 pub(super) fn remove(
     plan: &mut Plan<'_>,
     set: u64,

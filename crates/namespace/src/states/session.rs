@@ -18,19 +18,20 @@ pub(crate) fn create(
     address: IpAddr,
 ) -> Result<Reply, Stop> {
     let mut client = client::find(plan, client)?;
-    // Ids of clients can be guessed. From a new address the client shows its verifier first, with
+    // Client ids can be guessed. So from a new address the client must first prove its verifier, with
     // EXCHANGE_ID.
     if !client.addresses.contains(&address) {
         return Err(Error::StaleClient.into());
     }
-    // Once it is confirmed, other principals of the client make sessions, too (RFC 8881, section 18.36.4).
+    // After the confirmation, other principals of the client may make sessions, too (RFC 8881, section
+    // 18.36.4).
     if !client.confirmed && client.principal != *principal {
         return Err(Error::ClientInUse.into());
     }
     if sequence == client.sequence
         && let Some(reply) = client.created_session
     {
-        return Ok(reply); // a repetition
+        return Ok(reply); // a retry
     }
     if sequence != client.sequence.wrapping_add(1) {
         return Err(Error::Misordered.into());
@@ -69,7 +70,8 @@ pub(crate) fn create(
     Ok(reply)
 }
 
-/// Whether `client` may have one more session. Those of `before`, its former incarnation, end with this one.
+/// Checks that `client` may have one more session. The sessions of `before`, its former incarnation, end with
+/// this one.
 fn check_room(plan: &Plan<'_>, client: &ClientRecord, before: Option<&ClientRecord>) -> Result<(), Stop> {
     let of = |client: &ClientRecord| read::sessions(plan.view(), client.id).map(|sessions| sessions.len());
     let ending = before.map(of).transpose()?.unwrap_or(0) as u32;
@@ -107,7 +109,7 @@ pub(crate) fn destroy(plan: &mut Plan<'_>, session: SessionId) -> Result<Reply, 
     Ok(Reply::Done)
 }
 
-/// Ends a session, and forgets the replies of its slots, perhaps later: see `leftovers.rs`.
+/// Ends a session, and removes the replies of its slots, perhaps later: see `leftovers.rs`.
 pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord, session: SessionId) -> Result<(), Stop> {
     plan.count(|counters| counters.sessions = counters.sessions.saturating_sub(1))?;
     if let Some(address) = client::counts_at(client) {
@@ -118,8 +120,8 @@ pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord, session: SessionId
     leftovers::of_session(plan, session)
 }
 
-/// Id of a session. It cannot be guessed, because a caller that has it can act in the session: half of it is
-/// random.
+/// Id of a session. Half of it is random: it must not be guessed, because a caller that has it can act in the
+/// session.
 ///
 /// ```text
 /// client:4, the lower half of its id    number:4    random:8

@@ -1,5 +1,5 @@
-//! The table of states and the indexes that must agree with it. Every open, lock and layout comes, changes
-//! and goes here.
+//! Table of states, and the indexes that must agree with it. Every open, lock, layout and delegation is
+//! added, changed and removed here.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::plan::{Broken, Plan, Stop};
 use crate::record::{Use, get};
 use crate::{CLIENT_STATES_MAX, ClientId, Error, IoMode, Share, State, StateId, Stateid, keys, read};
 
-/// A stateid for a new state.
+/// Stateid for a new state.
 pub(super) fn new_stateid(plan: &mut Plan<'_>) -> Result<Stateid, StoreError> {
     plan.count(|counters| {
         let id = StateId(counters.next_state);
@@ -20,13 +20,13 @@ pub(super) fn new_stateid(plan: &mut Plan<'_>) -> Result<Stateid, StoreError> {
     })
 }
 
-/// The stateid after one more change. 0 means "the current one" in requests, so it is skipped (RFC 8881,
-/// section 8.2.2).
+/// Advances the stateid after a change. The sequence 0 means "the current one" in requests, so it is skipped
+/// (RFC 8881, section 8.2.2).
 pub(super) fn advance(stateid: &mut Stateid) {
     stateid.sequence = stateid.sequence.checked_add(1).unwrap_or(1);
 }
 
-/// Puts a new state.
+/// Adds a new state.
 pub(super) fn insert(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
     let id = state.stateid().id;
     plan.put(&keys::state(id), state)?;
@@ -37,7 +37,7 @@ pub(super) fn insert(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
     change_use(plan, None, Some(state))
 }
 
-/// Puts `after` in the place of `before`, the same state.
+/// Replaces the record `before` of a state by `after`.
 pub(super) fn replace(plan: &mut Plan<'_>, before: &State, after: &State) -> Result<(), Stop> {
     plan.put(&keys::state(after.stateid().id), after)?;
     change_client_use(plan, Some(before), Some(after))?;
@@ -58,7 +58,7 @@ pub(super) fn remove(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
     change_use(plan, Some(state), None)
 }
 
-/// Whether the client may have one more state or locked range.
+/// Checks that the client may have one more state or locked range.
 pub(super) fn check_room(plan: &Plan<'_>, client: ClientId) -> Result<(), Stop> {
     let used = read::client_uses(plan.view(), client)?;
     if used < CLIENT_STATES_MAX { Ok(()) } else { Err(Error::TooManyStates.into()) }
@@ -79,7 +79,7 @@ fn change_client_use(
     plan.put_or_delete(&key, &uses)
 }
 
-/// Units that one state adds to its client's count of states and ranges.
+/// Number that one state adds to its client's count of states and ranges.
 pub(crate) fn client_use_of(state: &State) -> u64 {
     match state {
         State::Open(_) | State::Layout(_) | State::Delegation(_) => 1,
@@ -87,20 +87,20 @@ pub(crate) fn client_use_of(state: &State) -> u64 {
     }
 }
 
-/// The state of `client` that `stateid` names, whatever its sequence.
+/// Returns the state of `client` with this id; the sequence is not checked.
 pub(super) fn find(plan: &Plan<'_>, client: ClientId, id: StateId) -> Result<State, Stop> {
     match read::state(plan.view(), id)? {
         Some(State::Layout(layout)) if read::is_returned(plan.view(), &layout)? => {
             Err(Error::BadStateid.into())
         }
-        // A leftover of an open that was closed.
+        // A leftover of a closed open.
         Some(State::Lock(lock)) if !read::holds(plan.view(), &lock)? => Err(Error::BadStateid.into()),
         Some(state) if state.client() == client => Ok(state),
         Some(_) | None => Err(Error::BadStateid.into()),
     }
 }
 
-/// Checks the sequence of a request against the state's (RFC 8881, section 8.2.2): 0 is the current one.
+/// Checks the sequence of a request against the state's (RFC 8881, section 8.2.2): 0 means the current one.
 pub(super) fn check_sequence(presented: Stateid, current: Stateid) -> Result<(), Error> {
     match compare_sequences(presented.sequence, current.sequence) {
         Ordering::Equal => Ok(()),
@@ -109,9 +109,8 @@ pub(super) fn check_sequence(presented: Stateid, current: Stateid) -> Result<(),
     }
 }
 
-/// The same for a layout, whose operations may pass each other on the way: an older one is as good (RFC 8881,
-/// section
-/// 12.5.3).
+/// Like [`check_sequence`], for a layout: its operations may overtake each other, so an older sequence is
+/// valid (RFC 8881, section 12.5.3).
 pub(super) fn check_layout_sequence(presented: Stateid, current: Stateid) -> Result<(), Error> {
     match compare_sequences(presented.sequence, current.sequence) {
         Ordering::Equal | Ordering::Less => Ok(()),
@@ -119,7 +118,7 @@ pub(super) fn check_layout_sequence(presented: Stateid, current: Stateid) -> Res
     }
 }
 
-/// Sequences wrap: whichever is less than half the circle ahead is the greater.
+/// Compares sequences, which wrap: the one that is less than half the range ahead is the greater.
 fn compare_sequences(presented: u32, current: u32) -> Ordering {
     if presented == 0 {
         return Ordering::Equal;
@@ -127,7 +126,7 @@ fn compare_sequences(presented: u32, current: u32) -> Ordering {
     (presented.wrapping_sub(current) as i32).cmp(&0)
 }
 
-/// Where the state is found from its file.
+/// Key of the state in the index of its file.
 pub(crate) fn index_key(state: &State) -> Key {
     match state {
         State::Open(open) => keys::open(open.inode, open.client, &open.owner),
@@ -138,7 +137,7 @@ pub(crate) fn index_key(state: &State) -> Key {
     }
 }
 
-/// Keeps the summary of the file's use; it goes when nothing uses the file.
+/// Updates the summary of the file's use; it is deleted when the file is unused.
 fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>) -> Result<(), Stop> {
     let Some(state) = after.or(before) else { return Ok(()) };
     let (less, more) = (before.map(use_of).unwrap_or_default(), after.map(use_of).unwrap_or_default());
@@ -153,7 +152,7 @@ fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>
     Ok(plan.put_or_delete(&key, &uses)?)
 }
 
-/// Use of a file by one state. Locks live under opens, and add nothing.
+/// Use of a file by one state. Locks belong to opens, and add nothing.
 pub(crate) fn use_of(state: &State) -> Use {
     match state {
         State::Open(open) => Use {
@@ -189,7 +188,7 @@ impl Use {
         }
     }
 
-    /// None: `less` is more than there is.
+    /// Difference; none if `less` is more than `self`.
     pub(crate) fn minus(self, less: Use) -> Option<Use> {
         Some(Use {
             opens: self.opens.checked_sub(less.opens)?,
@@ -215,7 +214,7 @@ mod tests {
         Reply, Stamp, StripeUnit, apply,
     };
 
-    /// A million of them would take a test too long: the count is put there.
+    /// A million states would take the test too long, so it sets the count.
     #[test]
     fn a_client_that_has_as_much_as_one_client_may_gets_no_more() {
         let store = MemoryStore::new();
@@ -281,7 +280,7 @@ mod tests {
         })
     }
 
-    /// A refusal after a put would end every replica, and each of them again as often as it reads its log.
+    /// A refusal after a put would stop every replica, and again at each replay of its log.
     #[test]
     fn what_a_client_at_its_bound_is_refused_leaves_the_store_as_it_was() {
         let store = MemoryStore::new();
