@@ -1,4 +1,4 @@
-//! CREATE, MKDIR, SYMLINK, MKNOD, and the creating half of OPEN.
+//! CREATE, MKDIR, SYMLINK, MKNOD, and the creation by OPEN.
 
 use super::entry;
 use crate::plan::{Plan, Stop};
@@ -7,15 +7,16 @@ use crate::{
     NewNode, Reply,
 };
 
-/// State of the name that a create asks for.
+/// Result of the look-up of the name for a create.
 pub(crate) enum Found {
-    /// No entry: the inode may be made in this directory.
+    /// The name is free: the inode may be made in this directory.
     Free { dir: Inode },
-    /// An inode, which is to be taken as it is. `made_by_it`: by an earlier try of the same exclusive create.
+    /// The name has an inode that the create accepts. `made_by_it`: an earlier try of the same exclusive
+    /// create made it.
     Taken { inode: Inode, dir: Change, made_by_it: bool },
 }
 
-/// CREATE, MKDIR, SYMLINK, MKNOD: makes an inode, or takes the one that is there.
+/// CREATE, MKDIR, SYMLINK, MKNOD: makes an inode, or accepts the existing one.
 pub(crate) fn create(plan: &mut Plan<'_>, create: &Create) -> Result<Reply, Stop> {
     match find(plan, create)? {
         Found::Free { dir } => {
@@ -31,7 +32,7 @@ pub(crate) fn create(plan: &mut Plan<'_>, create: &Create) -> Result<Reply, Stop
     }
 }
 
-/// The state of the name, or the refusal of the create. The caller checks the type of an inode that is there.
+/// Looks up the name; may refuse the create. The caller checks the type of an existing inode.
 pub(crate) fn find(plan: &Plan<'_>, create: &Create) -> Result<Found, Stop> {
     if matches!(create.node, NewNode::File(layout) if layout.columns == 0) {
         return Err(Error::Invalid.into());

@@ -9,7 +9,7 @@ use crate::{Inode, InodeId, keys};
 /// Bytes that an entry adds to its directory's size.
 const ENTRY_BYTES: u64 = 64;
 
-/// The entry `name` of `dir`.
+/// Returns the entry `name` of `dir`.
 pub(crate) fn find(plan: &Plan<'_>, dir: InodeId, name: &[u8]) -> Result<Option<Name>, StoreError> {
     get(plan.view(), &keys::name(dir, name))
 }
@@ -25,15 +25,14 @@ pub(crate) fn add(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], inode: Inod
     Ok(put(plan, id, name, Name { cookie, inode })?)
 }
 
-/// Makes an entry name another inode. It keeps its cookie, so a listing that goes on meanwhile sees the name
-/// once.
+/// Replaces the inode of an entry. The entry keeps its cookie, so a listing in progress sees the name once.
 pub(crate) fn put(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], entry: Name) -> Result<(), StoreError> {
     plan.put(&keys::name(dir, name), &entry)?;
     let by_cookie = CookieEntry { name: name.to_vec(), inode: entry.inode };
     plan.put(&keys::cookie(dir, entry.cookie), &by_cookie)
 }
 
-/// Takes an entry away. The caller puts the directory.
+/// Removes an entry. The caller puts the directory.
 pub(crate) fn take(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], entry: Name) -> Result<(), Stop> {
     plan.delete(&keys::name(dir.id, name));
     plan.delete(&keys::cookie(dir.id, entry.cookie));

@@ -1,12 +1,12 @@
-//! Small files: their data are with the inode, in the store, until they are too many or a client asks for a
-//! layout. See [`DataPlace`].
+//! Inline data: data of small files in the store, with the inode, until they are too large or a client asks
+//! for a layout. See [`DataPlace`].
 
 use super::set_attributes::file_of;
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
 use crate::{DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Reply, keys, read};
 
-/// Write of a small file's data. The bytes between its end and `offset` become zeros.
+/// Writes inline data. The bytes between the end of the data and `offset` become zeros.
 pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8]) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
@@ -35,8 +35,8 @@ pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// Intent of a migration: the file may have objects from here on. For a file without data whose objects are
-/// made it is the outcome too.
+/// Intent of a migration: the file may have objects from now on. For a file without data whose objects were
+/// made it is also the outcome.
 pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
@@ -48,14 +48,14 @@ pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayo
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// New place of a file that has neither data nor objects: that of another file, so that data can be shared.
+/// Gives a file without data and objects the layout of another file, so that data can be shared.
 pub(crate) fn place_as(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     if layout.columns == 0 {
         return Err(Error::Invalid.into());
     }
-    // Once it is striped there may be objects, also of a file without data.
+    // A striped file may have objects, even without data.
     if file.data != DataPlace::Inline || inode.written > 0 {
         return Err(Error::Delay.into());
     }
@@ -64,13 +64,13 @@ pub(crate) fn place_as(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// Outcome of a migration: every byte is in the objects, and on disk.
+/// Outcome of a migration: every byte is in the objects, durably.
 pub(crate) fn migrated(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     match file.data {
         DataPlace::Inline => return Err(Error::Invalid.into()),
-        // An earlier leader copied the data to a place that the file no longer has.
+        // An earlier leader copied the data to targets that the file no longer has.
         DataPlace::Migrating if file.layout != layout => return Err(Error::Delay.into()),
         DataPlace::Migrating => {
             forget(plan, &inode);
@@ -82,7 +82,7 @@ pub(crate) fn migrated(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// Truncation of inline data of `inode.written` bytes to the first `size`.
+/// Truncates inline data of `inode.written` bytes to the first `size`.
 pub(super) fn truncate(plan: &mut Plan<'_>, inode: &Inode, size: u64) -> Result<(), Stop> {
     if size == 0 {
         forget(plan, inode);

@@ -3,7 +3,7 @@
 use crate::{Change, DataPlace, Directory, File, FileLayout, Inode, Kind, Time};
 
 impl Inode {
-    /// The directory in it, if it is one.
+    /// Directory part of the inode, if it is a directory.
     #[must_use]
     pub fn directory(&self) -> Option<&Directory> {
         match &self.kind {
@@ -17,7 +17,7 @@ impl Inode {
         }
     }
 
-    /// The part that only a regular file has, if it is one.
+    /// File part of the inode, if it is a regular file.
     #[must_use]
     pub fn file(&self) -> Option<File> {
         match self.kind {
@@ -31,25 +31,25 @@ impl Inode {
         }
     }
 
-    /// Where the objects of a regular file are, or will be.
+    /// Layout of the objects of a regular file, even before they are made.
     #[must_use]
     pub fn layout(&self) -> Option<FileLayout> {
         self.file().map(|file| file.layout)
     }
 
-    /// Where its data are, if it is a regular file.
+    /// Location of the data, if it is a regular file.
     #[must_use]
     pub fn data(&self) -> Option<DataPlace> {
         self.file().map(|file| file.data)
     }
 
-    /// The layout of its objects, if it is a regular file whose data are in objects.
+    /// Layout of its objects, if it is a regular file whose data are in objects.
     #[must_use]
     pub fn columns(&self) -> Option<FileLayout> {
         self.file().filter(|file| file.data == DataPlace::Striped).map(|file| file.layout)
     }
 
-    /// Its data are somewhere else now.
+    /// Changes the location of the data.
     pub(crate) fn move_data(&mut self, to: DataPlace) {
         if let Kind::File(file) = &mut self.kind {
             file.data = to;
@@ -68,19 +68,19 @@ impl Inode {
         }
     }
 
-    /// It was truncated, or made longer without data.
+    /// Changes the size: a truncation, or an extension without data.
     pub(crate) fn resize(&mut self, size: u64) {
         self.size = size;
         self.truncations = self.truncations.wrapping_add(1);
         self.written = self.written.min(size);
     }
 
-    /// Columns have other targets now: counts as a truncation for writes that are under way.
+    /// Notes a relocation of columns: it counts as a truncation for writes under way.
     pub(crate) fn moved(&mut self) {
         self.truncations = self.truncations.wrapping_add(1);
     }
 
-    /// Data up to `end` are there. Returns whether it grew.
+    /// Notes that there are data up to `end`. Returns true if the file grew.
     pub(crate) fn wrote(&mut self, end: u64) -> bool {
         let grown = end > self.size;
         self.size = self.size.max(end);
@@ -88,13 +88,13 @@ impl Inode {
         grown
     }
 
-    /// Its data, or a directory's entries, changed.
+    /// Notes a change of its data, or of a directory's entries.
     pub(crate) fn data_changed(&mut self, now: Time) -> Change {
         self.modified = now;
         self.attributes_changed(now)
     }
 
-    /// Its attributes changed.
+    /// Notes a change of its attributes.
     pub(crate) fn attributes_changed(&mut self, now: Time) -> Change {
         let before = self.change;
         self.change += 1;
@@ -102,7 +102,7 @@ impl Inode {
         Change { before, after: self.change }
     }
 
-    /// It was looked at and did not change.
+    /// Change info of an inode that did not change.
     pub(crate) fn unchanged(&self) -> Change {
         Change { before: self.change, after: self.change }
     }

@@ -15,7 +15,7 @@ pub(crate) fn link(plan: &mut Plan<'_>, inode: InodeId, dir: InodeId, name: &[u8
         return Err(Error::IsDirectory.into());
     }
     if inode.links == 0 {
-        return Err(Error::NoEntry.into()); // removed, only still open: as Linux has it
+        return Err(Error::NoEntry.into()); // removed, and only still open: refused as in Linux
     }
     if inode.links >= LINKS_MAX {
         return Err(Error::TooManyLinks.into());

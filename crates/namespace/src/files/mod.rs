@@ -1,5 +1,4 @@
-//! The name space: one file for each operation, and the parts of inodes and directory entries that they
-//! share.
+//! The name space: one file for each operation, and shared parts for inodes and directory entries.
 
 pub(crate) mod create;
 pub(crate) mod entry;

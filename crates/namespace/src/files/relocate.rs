@@ -1,11 +1,11 @@
-//! Columns that hold nothing get other targets: those that they had are full, failing or lost.
+//! Relocation: columns without data get other targets, since theirs are full, failing or lost.
 
 use super::set_attributes::file_of;
 use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
 use crate::{DataPlace, Error, File, FileLayout, InodeId, Kind, Reply, read};
 
-/// Puts `to` in the place of `from`, once however often it is asked for.
+/// Replaces the layout `from` by `to`; a repetition has no effect.
 pub(crate) fn relocate(
     plan: &mut Plan<'_>,
     inode: InodeId,
@@ -21,18 +21,17 @@ pub(crate) fn relocate(
         return Err(Error::Delay.into());
     }
     if file.data == DataPlace::Striped {
-        // Other columns may hold data, whose places in the file must stay.
+        // Columns that stay may have data, whose offsets in the file must stay the same.
         if (to.unit, to.columns) != (from.unit, from.columns) {
             return Err(Error::Invalid.into());
         }
-        // A layout names the old targets, and so does a pending truncation.
+        // Layouts and pending truncations use the old targets.
         if layout_state::held_by_others(plan, inode.id, None)?
             || read::pending_truncation(plan.view(), inode.id)?
         {
             return Err(Error::Delay.into());
         }
-        // A write through a metaserver that began before may be on its way to an old target: its `Wrote` is
-        // refused.
+        // A write through a metaserver may be on its way to an old target: its `Wrote` will be refused.
         inode.moved();
     }
     inode.kind = Kind::File(File { layout: to, ..file });

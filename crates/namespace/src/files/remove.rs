@@ -1,8 +1,8 @@
-//! REMOVE and RMDIR, and the end of an inode without a name.
+//! REMOVE and RMDIR, and the deletion of an inode without a name.
 //!
-//! A file that is still open, or that a client still has a layout of, stays as an orphan with no links until
-//! the last of them ends. Then the inode goes, and with it the data of a small file; one that has objects
-//! leaves a deferred operation: the leader removes the objects.
+//! A file that is still open, or of which a client still has a layout, stays without links as an orphan until
+//! the last of these ends. Then the inode is deleted with its inline data. A file with objects leaves a
+//! deferred operation: the leader removes the objects.
 
 use super::{entry, inline, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};
@@ -34,7 +34,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Exp
     Ok(Reply::Removed { inode, dir: change })
 }
 
-/// Takes one link of `inode` away, whose entry is gone already, and discards the inode when nothing holds it.
+/// Removes one link of `inode`, whose entry is removed already, and discards the inode if it is unused.
 pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, Stop> {
     let others = inode.links.checked_sub(1).ok_or(Broken("a name is of an inode without links"))?;
     inode.links = if inode.directory().is_some() { 0 } else { others };
@@ -47,7 +47,7 @@ pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, Sto
     Ok(inode)
 }
 
-/// Discards the file if it has no name and nothing holds it any more: an open or a layout of it has ended.
+/// Discards the file if it has no name and is unused, after an open or a layout of it has ended.
 pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     if read::in_use(plan.view(), inode)? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! RENAME, as POSIX has it: the inode that the new name had goes in the same command.
+//! RENAME as in POSIX: the inode that had the new name is removed in the same command.
 
 use super::{entry, remove};
 use crate::plan::{Broken, Plan, Stop};
@@ -6,8 +6,8 @@ use crate::record::Name;
 use crate::states::delegation;
 use crate::{Error, Inode, InodeId, Reply, read};
 
-/// Directories above the new place of a directory, at most: twice as many as Linux can name in one path. The
-/// move looks at each.
+/// Maximum of directories above the new place of a directory: twice as many as Linux can have in one path. A
+/// rename reads each of them.
 const ANCESTORS_MAX: usize = 4096;
 
 pub(crate) fn rename(
@@ -18,14 +18,14 @@ pub(crate) fn rename(
     to: &[u8],
 ) -> Result<Reply, Stop> {
     let mut source = plan.directory(from_dir)?;
-    // One directory is one record: two copies of it would lose each other's changes.
+    // One directory has one record: two copies of it would overwrite each other's changes.
     let mut target = if from_dir == to_dir { None } else { Some(plan.directory(to_dir)?) };
     let found = entry::find(plan, from_dir, from)?.ok_or(Error::NoEntry)?;
     let mut moved = plan.inode(found.inode)?;
     let over = entry::find(plan, to_dir, to)?;
 
     if over.is_some_and(|over| over.inode == moved.id) {
-        // Two names of one file, or one name twice: nothing happens (POSIX, rename()).
+        // Two names of one file, or one name twice: no change (POSIX, rename()).
         let to = target.as_ref().unwrap_or(&source).unchanged();
         return Ok(Reply::Renamed { from: source.unchanged(), to, moved: moved.id, replaced: None });
     }
@@ -53,7 +53,7 @@ pub(crate) fn rename(
         None => entry::add(plan, into, to, moved.id)?,
     }
     if moves_directory && replaced.is_none() {
-        into.links += 1; // else the replaced one's `..` is now the moved one's
+        into.links += 1; // otherwise the `..` of the replaced directory becomes the moved one's
     }
     let from_change = source.data_changed(plan.now());
     plan.put_inode(&source)?;
@@ -80,7 +80,7 @@ pub(crate) fn rename(
     Ok(Reply::Renamed { from: from_change, to: to_change, moved: moved.id, replaced })
 }
 
-/// The inode at the new name, if it may be replaced.
+/// Returns the inode of the new name, if it may be replaced.
 fn replaceable(plan: &Plan<'_>, over: Name, by_directory: bool) -> Result<Inode, Stop> {
     let inode = plan.inode(over.inode)?;
     match (by_directory, inode.directory()) {
@@ -91,7 +91,7 @@ fn replaceable(plan: &Plan<'_>, over: Name, by_directory: bool) -> Result<Inode,
     }
 }
 
-/// Whether `dir` is `ancestor` or below it.
+/// Returns true if `dir` is `ancestor` or below it.
 ///
 /// # Errors
 /// `TooManyLinks` if `dir` is below more than [`ANCESTORS_MAX`] directories.

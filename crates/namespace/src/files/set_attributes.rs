@@ -1,8 +1,8 @@
 //! SETATTR, and the changes of an inode by writes and stripe policies.
 //!
-//! Setting the size of a file that has objects always leaves a truncation behind, even to the size that the
-//! file has: clients write to data servers first and tell the size afterwards (LAYOUTCOMMIT), so objects may
-//! hold bytes beyond the end, which must not come to light when the file grows over them.
+//! A size set on a file with objects always leaves a truncation, even if the size is the same: clients write
+//! to data servers first and report the size afterwards (LAYOUTCOMMIT). So objects may have bytes beyond the
+//! end, which must not become visible when the file grows.
 
 use super::{size, unsettled};
 use crate::plan::{Plan, Stop};
@@ -72,7 +72,7 @@ pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, truncations: 
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// The part that only a regular file has, of an inode that is to be written to.
+/// File part of an inode for a write; an error for other kinds.
 pub(super) fn file_of(inode: &Inode) -> Result<File, Error> {
     match (inode.file(), inode.directory()) {
         (Some(file), _) => Ok(file),

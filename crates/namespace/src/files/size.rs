@@ -1,13 +1,13 @@
-//! Setting a file's size: by SETATTR, or by an OPEN that truncates it.
+//! Change of a file's size by SETATTR, or by an OPEN with truncation.
 
 use super::inline;
 use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
 use crate::{ClientId, DataPlace, Error, File, Inode, deferred};
 
-/// Whether the size can be set now. A layout of a client other than `layout_of` must have come back first:
-/// its holder may write through it at any moment, is told that the data are on disk, and then the truncation
-/// would take them (RFC 8881, section 12.5.5).
+/// Checks that the size can be set now. Layouts of clients other than `layout_of` must have been returned:
+/// such a client may write at any moment and get the answer that its data are durable, and then the
+/// truncation would delete them (RFC 8881, section 12.5.5).
 pub(crate) fn check(plan: &Plan<'_>, inode: &Inode, layout_of: Option<ClientId>) -> Result<(), Stop> {
     if inode.data() == Some(DataPlace::Migrating) || layout_state::held_by_others(plan, inode.id, layout_of)?
     {
@@ -16,7 +16,7 @@ pub(crate) fn check(plan: &Plan<'_>, inode: &Inode, layout_of: Option<ClientId>)
     Ok(())
 }
 
-/// Sets the size; the caller puts the inode. Returns the deferred operation on objects that this leaves.
+/// Sets the size; the caller puts the inode. Returns the deferred object operation, if any.
 pub(crate) fn set(plan: &mut Plan<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, Stop> {
     let deferred = match inode.file() {
         Some(File { data: DataPlace::Striped, layout }) => {

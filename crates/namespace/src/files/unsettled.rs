@@ -1,20 +1,20 @@
-//! Unsettled files: what the data servers acknowledged counts, whether the client tells it (LAYOUTCOMMIT) or
-//! not. See [`Unsettled`].
+//! Unsettled files: data acknowledged by data servers belong to the file even without LAYOUTCOMMIT. See
+//! [`Unsettled`].
 
 use store::StoreError;
 
 use crate::plan::{Plan, Stop};
 use crate::{Inode, InodeId, Observation, Reply, SIZE_BYTES_MAX, Time, Unsettled, keys, read};
 
-/// Marks the file, of which a layout to write is granted: its inode is as the objects were at `version`,
-/// unless a mark says otherwise.
+/// Marks a file as unsettled at the grant of a layout to write. Without an earlier mark, its inode matches
+/// the objects at `version`.
 pub(crate) fn mark(plan: &mut Plan<'_>, inode: InodeId, version: u64) -> Result<(), StoreError> {
     let known = read::unsettled(plan.view(), inode)?;
     let mark = known.unwrap_or(Unsettled { grant: 0, version, times_set: 0 });
     plan.put(&keys::unsettled(inode), &Unsettled { grant: plan.random(), ..mark })
 }
 
-/// Notes that the file's modification time was set: see [`Unsettled::times_set`].
+/// Notes a change of the file's modification time by SETATTR: see [`Unsettled::times_set`].
 pub(crate) fn times_set(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
     let Some(mark) = read::unsettled(plan.view(), inode.id)? else { return Ok(()) };
     plan.put(&keys::unsettled(inode.id), &Unsettled { times_set: inode.change, ..mark })
@@ -31,7 +31,7 @@ pub(crate) fn used(plan: &mut Plan<'_>, inode: InodeId, layouts_before: u32, lay
     }
 }
 
-/// Deletes the marks of a file that goes.
+/// Deletes the marks of a deleted file.
 pub(crate) fn discard(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
     if read::unsettled(plan.view(), inode)?.is_none() {
         return Ok(());
@@ -65,8 +65,8 @@ pub(crate) fn observe(plan: &mut Plan<'_>, files: &[Observation]) -> Result<Repl
     Ok(Reply::Done)
 }
 
-/// Takes an observation of the data servers when a client commits its writes. The caller puts the inode, and
-/// sets its times.
+/// Takes an observation of the data servers with a LAYOUTCOMMIT. The caller puts the inode, and sets its
+/// times.
 pub(crate) fn committed(
     plan: &mut Plan<'_>,
     inode: &mut Inode,
@@ -83,8 +83,8 @@ pub(crate) fn committed(
     plan.put(&keys::unsettled(inode.id), &mark)
 }
 
-/// Takes size and version. Returns the modification time that follows: it never goes back, and is never in
-/// the future, whatever clock a data server has.
+/// Takes size and version from an observation. Returns the resulting modification time: it never goes back,
+/// and is never in the future, whatever the clock of a data server.
 fn take(inode: &mut Inode, mark: &mut Unsettled, observed: &Observation, now: Time) -> Time {
     mark.version = observed.version;
     inode.wrote(observed.end.min(SIZE_BYTES_MAX));

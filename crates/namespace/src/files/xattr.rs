@@ -1,8 +1,7 @@
-//! SETXATTR and REMOVEXATTR (RFC 8276): extended attributes of files and directories, as Linux's `user.` has
-//! them.
+//! SETXATTR and REMOVEXATTR (RFC 8276): extended attributes of files and directories, as in Linux's `user.`.
 //!
-//! They are few and short, and each has a record of its own beside the inode: a GETATTR or READDIR never
-//! reads them.
+//! They are few and short, and each has a record of its own beside the inode: GETATTR and READDIR never read
+//! these records.
 
 use std::ops::ControlFlow;
 
@@ -64,7 +63,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>, inode: InodeId, name: &[u8]) -> Result
     Ok(Reply::Changed { change })
 }
 
-/// Deletes the attributes of an inode that goes.
+/// Deletes the extended attributes of a deleted inode.
 pub(super) fn discard(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
     let mut keys = Vec::new();
     read::scan_keys(plan.view(), &keys::xattrs(inode), |key| {
@@ -75,8 +74,8 @@ pub(super) fn discard(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreEr
     Ok(())
 }
 
-/// What can have extended attributes: links, pipes and devices cannot, because Linux's `user.` has none
-/// there.
+/// Returns an inode that can have extended attributes: not links, pipes or devices, because Linux's `user.`
+/// is not possible there.
 fn holder(plan: &Plan<'_>, inode: InodeId) -> Result<Inode, Stop> {
     let inode = plan.inode(inode)?;
     if inode.layout().is_some() || inode.directory().is_some() {
