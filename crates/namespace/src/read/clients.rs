@@ -1,4 +1,4 @@
-//! Reads of clients, their sessions, and the replies that are kept.
+//! Reads of clients, their sessions, and recorded replies.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use super::scan_keys;
 use crate::record::get;
 use crate::{ClientId, ClientRecord, Reply, RequestId, SessionId, SessionRecord, calls, keys, servers, slot};
 
-/// The client with this id, confirmed or not.
+/// Client with this id, confirmed or not.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -29,7 +29,7 @@ pub fn clients(view: &dyn View) -> Result<Vec<ClientId>, StoreError> {
     Ok(clients)
 }
 
-/// The session with this id.
+/// Session with this id.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -37,7 +37,7 @@ pub fn session(view: &dyn View, session: SessionId) -> Result<Option<SessionReco
     get(view, &keys::session(session))
 }
 
-/// The sessions of a client.
+/// Sessions of a client.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -50,7 +50,7 @@ pub fn sessions(view: &dyn View, client: ClientId) -> Result<Vec<SessionId>, Sto
     Ok(sessions)
 }
 
-/// What the command with this request was answered, if it was carried out before.
+/// Recorded reply to the command with this request id, if it was applied before.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.

@@ -11,7 +11,7 @@ use crate::{
     keys,
 };
 
-/// The device with this id.
+/// Device with this id.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -35,7 +35,7 @@ pub fn data_servers(view: &dyn View) -> Result<Vec<DataServer>, StoreError> {
     collect(view, &[keys::DATA_SERVERS])
 }
 
-/// The cluster map.
+/// Cluster map.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -43,7 +43,7 @@ pub fn cluster_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
     cluster_map::read_map(view)
 }
 
-/// All join tokens that have not been removed yet, by id.
+/// All join tokens that are not removed yet, by id.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -51,7 +51,7 @@ pub fn join_tokens(view: &dyn View) -> Result<Vec<JoinToken>, StoreError> {
     collect(view, &[keys::JOIN_TOKENS])
 }
 
-/// The data server that holds `target`.
+/// Data server that has `target`.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.

@@ -1,4 +1,4 @@
-//! Reads of the name space: inodes, entries, extended attributes, and the marks of files.
+//! Reads of the name space: inodes, entries, extended attributes, and marks of files.
 
 use std::ops::ControlFlow;
 
@@ -9,18 +9,18 @@ use super::scan_records;
 use crate::record::{CookieEntry, InodeHead, Name, Xattr, XattrHead, decode_data, decode_head, get};
 use crate::{Entry, Inode, InodeId, Kind, StripePolicy, Unsettled, keys};
 
-/// Directories above one another: more than any path names, so that a ring of them is found.
+/// Maximum depth of directories: more than any path has, so that a cycle is found.
 const DEPTH_MAX: usize = 1 << 20;
 
-/// The inode with this id.
+/// Inode with this id.
 ///
 /// # Errors
-/// [`StoreError`] when the store fails; so with every read here.
+/// [`StoreError`] when the store fails, as all reads here.
 pub fn inode(view: &dyn View, inode: InodeId) -> Result<Option<Inode>, StoreError> {
     get(view, &keys::inode(inode))
 }
 
-/// The generation of the inode with this id.
+/// Generation of the inode with this id.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -30,7 +30,7 @@ pub fn generation(view: &dyn View, inode: InodeId) -> Result<Option<u32>, StoreE
     Ok(head.map(|head| head.generation))
 }
 
-/// The data of a small file, without the hole at its end: empty when it has none, or has them elsewhere.
+/// Inline data of a file, without the hole at its end; empty if it has none.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -39,7 +39,7 @@ pub fn inline_data(view: &dyn View, inode: InodeId) -> Result<Bytes, StoreError>
     view.get(&key)?.map_or(Ok(Bytes::new()), |bytes| decode_data(&key, bytes))
 }
 
-/// What `name` names in `dir`; none, too, when `dir` is not a directory.
+/// Inode of `name` in `dir`; none also if `dir` is not a directory.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -48,8 +48,7 @@ pub fn lookup(view: &dyn View, dir: InodeId, name: &[u8]) -> Result<Option<Inode
 }
 
 /// Visits the entries of `dir` whose cookie is above `after_cookie`, in cookie order, until `visit` breaks.
-/// Start with
-/// 0. Costs one range scan, whatever the size of the directory.
+/// Start with 0. Costs one range scan, whatever the size of the directory.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -69,8 +68,8 @@ pub fn list(
     })
 }
 
-/// Visits names in the order of their directories, until `visit` breaks: with a mark to go on after it, the
-/// directory, the name, and what it names. Begin with an empty mark.
+/// Visits names in the order of their directories, until `visit` breaks. Arguments of `visit`: a mark to go
+/// on after the name, the directory, the name, and its inode. Begin with an empty mark.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -79,7 +78,7 @@ pub fn names_after(
     mark: &[u8],
     mut visit: impl FnMut(&[u8], InodeId, &[u8], InodeId) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
-    // The first key after the mark's.
+    // The first key after the mark.
     let mut from = vec![keys::NAMES];
     from.extend_from_slice(mark);
     from.extend((!mark.is_empty()).then_some(0));
@@ -89,7 +88,7 @@ pub fn names_after(
     })
 }
 
-/// The name that `dir` has for `inode`, the first if it has several: looks at all its names.
+/// First name of `inode` in `dir`: scans all names of `dir`.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -106,7 +105,7 @@ pub fn name_of(view: &dyn View, dir: InodeId, inode: InodeId) -> Result<Option<V
     Ok(found)
 }
 
-/// The value of an object's extended attribute.
+/// Value of an extended attribute.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -114,8 +113,7 @@ pub fn xattr(view: &dyn View, inode: InodeId, name: &[u8]) -> Result<Option<Vec<
     Ok(get::<Xattr>(view, &keys::xattr(inode, name))?.map(|xattr| xattr.value))
 }
 
-/// The extended attributes of an object: cookie, and name without `user.`, in the order in which they were
-/// made.
+/// Extended attributes of an inode: cookie, and name without `user.`, in the order of their creation.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -126,7 +124,7 @@ pub fn xattrs(view: &dyn View, inode: InodeId) -> Result<Vec<(u64, Vec<u8>)>, St
     Ok(found)
 }
 
-/// Visits name and head of each extended attribute of an object, by name.
+/// Visits name and head of each extended attribute of an inode, by name.
 pub(crate) fn xattr_heads(
     view: &dyn View,
     inode: InodeId,
@@ -147,7 +145,7 @@ pub(crate) fn xattr_heads(
     outcome
 }
 
-/// The mark of a file whose data servers may know more than its inode.
+/// Mark of an unsettled file: its data servers may have newer attributes than its inode.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -155,7 +153,7 @@ pub fn unsettled(view: &dyn View, inode: InodeId) -> Result<Option<Unsettled>, S
     get(view, &keys::unsettled(inode))
 }
 
-/// At most `max` unsettled files above `after` that no client has a layout to write of.
+/// At most `max` unsettled files above `after` without layouts to write.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -169,7 +167,7 @@ pub fn to_settle(view: &dyn View, after: InodeId, max: usize) -> Result<Vec<Inod
     Ok(files)
 }
 
-/// Whether objects of the file are still to be truncated.
+/// True if a truncation of the file's objects is pending.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -177,8 +175,7 @@ pub fn pending_truncation(view: &dyn View, inode: InodeId) -> Result<bool, Store
     Ok(view.get(&keys::truncate(inode))?.is_some())
 }
 
-/// How the data of new files in `dir` are to be spread: as the nearest directory above says that says
-/// anything.
+/// Stripe policy for new files in `dir`: the policy of the nearest directory above that has one.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.

@@ -1,11 +1,11 @@
 //! Reads of locked byte ranges, and the conflicts among them.
 //!
-//! A file can have a million locked ranges, so none of these reads goes through all of them. Ranges for
-//! writing overlap no other range: in the order of their ends (table 29) the first one that ends after the
-//! start of a range is the first that can be in its way. Ranges for reading overlap each other. They are kept
-//! as in an interval tree whose nodes are all numbers: a range is kept at its *fork*, the number in it that
-//! can be divided by two most often. Ranges that contain a point are all at the 64 numbers above it in that
-//! tree (Kriegel, Pötke, Seidl: "Managing intervals efficiently in object-relational databases", 2000):
+//! A file can have a million locked ranges, so none of these reads scans all of them. Ranges for writing
+//! overlap no other range: in the order of their ends (table 29), the first one that ends after the start of
+//! a range is the first possible conflict. Ranges for reading overlap each other. They are indexed as in an
+//! interval tree whose nodes are all numbers: a range is stored at its *fork*, the number in it that is
+//! divisible by two most often. All ranges that contain a point are at the 64 numbers above it in that tree
+//! (Kriegel, Pötke, Seidl: "Managing intervals efficiently in object-relational databases", 2000):
 //!
 //! ```text
 //! node              8
@@ -14,8 +14,8 @@
 //!     1   3   5   7   9  11  13  15      (bytes are counted from 1 here, so that a range ends with `end`)
 //! ```
 //!
-//! A range is in the way of another if its fork is inside it, or above its first byte and the range reaches
-//! it (table 2a, by end), or above its last byte and the range reaches that (table 2b, by start).
+//! A range conflicts with another if its fork is inside it, or above its first byte and the range reaches it
+//! (table 2a, by end), or above its last byte and the range reaches that (table 2b, by start).
 
 use std::ops::{ControlFlow, RangeInclusive};
 
@@ -26,13 +26,13 @@ use crate::keys::Key;
 use crate::record::{RangeOf, get};
 use crate::{ByteRange, ClientId, Conflict, Held, InodeId, LockKind, LockState, State, StateId, keys};
 
-/// Ranges of which all are looked at, so that the first one in the way is named: of more, one of them is.
+/// Up to this number of conflicts all are read, and the first one is reported; of more, any one.
 const FEW: usize = 64;
 
-/// Ranges that are read at once.
+/// Ranges read at a time.
 const SOME: usize = 16;
 
-/// A lock that is asked for.
+/// Lock to test for conflicts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LockTest<'a> {
     pub inode: InodeId,
@@ -48,7 +48,7 @@ pub(crate) fn fork(range: ByteRange) -> u64 {
     range.end >> shift << shift
 }
 
-/// The ranges of a file that are locked, by where they start. It reads all of them.
+/// Locked ranges of a file, by start. Reads all of them.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -67,7 +67,8 @@ pub fn locks(view: &dyn View, inode: InodeId) -> Result<Vec<Held>, StoreError> {
     Ok(locks)
 }
 
-/// LOCKT: a range that keeps `owner` of `client` from locking `range`, the first one if there are few.
+/// LOCKT: a range that conflicts with a lock of `range` by `owner` of `client`; the first one if there are
+/// few.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -84,23 +85,23 @@ pub fn conflicting_lock(
     Ok(search.first())
 }
 
-/// Search for the ranges that are in the way of a lock.
+/// Search for the conflicts of a lock.
 pub(crate) struct Search<'a> {
     view: &'a dyn View,
     test: LockTest<'a>,
     own: Option<LockState>,
-    /// The holder of the set that was judged last; none: its ranges are leftovers.
+    /// Holder of the last checked set; none: its ranges are leftovers.
     last: Option<(u64, Option<LockState>)>,
     looked_at: usize,
     looked_at_max: usize,
     found: Vec<(u64, StateId, Conflict)>,
-    /// A holder was found that decides.
+    /// True if a holder was found that decides the search.
     pub decided: bool,
-    /// There are more leftovers in the way than the search looks at.
+    /// True if there are more conflicting leftovers than the search checks.
     pub unseen: bool,
 }
 
-/// A range as an index has it.
+/// Range in an index.
 struct Entry {
     range: ByteRange,
     kind: LockKind,
@@ -108,7 +109,7 @@ struct Entry {
     set: u64,
 }
 
-/// Whether a holder of a range decides the search, which then need not go on.
+/// Returns true if the holder of a range decides the search, which then ends.
 pub(crate) type Decides<'a> = dyn FnMut(ClientId) -> Result<bool, StoreError> + 'a;
 
 impl<'a> Search<'a> {
@@ -123,7 +124,7 @@ impl<'a> Search<'a> {
         Ok(Self { view, test, own, last, looked_at, looked_at_max, found, decided, unseen })
     }
 
-    /// The first range that was found.
+    /// First range found.
     pub fn first(self) -> Option<Conflict> {
         self.found.into_iter().min_by_key(|(start, state, _)| (*start, *state)).map(|(.., conflict)| conflict)
     }
@@ -174,7 +175,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Looks at the ranges for reading whose forks are in the range.
+    /// Searches the ranges for reading whose forks are in the range.
     fn look_inside(
         &mut self,
         inside: &RangeInclusive<u64>,
@@ -223,8 +224,8 @@ impl<'a> Search<'a> {
         self.unseen || self.decided && self.looked_at > FEW
     }
 
-    /// Notes a range that is in the way. Breaks at a range for writing that begins behind the range asked
-    /// for: so do all that end after it, but for leftovers.
+    /// Adds a conflicting range. Breaks at a range for writing that begins behind the tested range: all
+    /// ranges with later ends begin behind it as well, except leftovers.
     fn judge(&mut self, entry: Entry, decides: &mut Decides<'_>) -> Result<ControlFlow<()>, StoreError> {
         let is_past = entry.kind == LockKind::Write && entry.range.start >= self.test.range.end;
         if self.own.as_ref().is_some_and(|own| own.set == entry.set) {
@@ -246,7 +247,7 @@ impl<'a> Search<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The lock state that holds a range; none: the range is a leftover.
+    /// Lock state of a range; none: the range is a leftover.
     fn holder(&mut self, entry: &Entry) -> Result<Option<LockState>, StoreError> {
         if let Some((set, holder)) = &self.last
             && *set == entry.set
@@ -262,7 +263,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether a lock state counts: its client and its open are there.
+/// True if a lock state is valid: its client and its open exist.
 pub(crate) fn holds(view: &dyn View, lock: &LockState) -> Result<bool, StoreError> {
     Ok(client(view, lock.client)?.is_some() && view.get(&keys::state(lock.open))?.is_some())
 }
@@ -273,8 +274,7 @@ fn by_end(key: &[u8], RangeOf { state, other_end: start }: RangeOf, kind: LockKi
     Entry { range, kind, state, set: keys::number(key, at + 8) }
 }
 
-/// The number above `point` that can be divided by two exactly `level` times; `point` itself at its own
-/// level.
+/// Number above `point` that is divisible by two exactly `level` times; `point` itself at its own level.
 fn above(point: u64, level: u32) -> u64 {
     point >> level >> 1 << level << 1 | 1 << level
 }

@@ -1,5 +1,5 @@
-//! Reads: from any view of the store, a snapshot or a batch in progress. None of them changes anything, so
-//! none of them passes through the log.
+//! Reads from any view of the store: a snapshot or a batch in progress. They change nothing, so they do not
+//! pass through the log.
 
 mod clients;
 mod cluster;
@@ -32,11 +32,11 @@ use store::{StoreError, View};
 use crate::record::{Counters, decode, get};
 use crate::{Incarnation, InodeId, StateCounts, keys};
 
-/// Random bits that tell this name space from any other one, also of the same cluster; never 0. A backup has
-/// the same.
+/// Random bits that identify this name space, also among those of one cluster; never 0. A backup has the same
+/// bits.
 ///
 /// # Errors
-/// [`StoreError`] when the store fails, or nothing was formatted yet.
+/// [`StoreError`] when the store fails, or is not formatted yet.
 pub fn name_space(view: &dyn View) -> Result<u64, StoreError> {
     let (root, counters) = (inode(view, InodeId::ROOT)?, get::<Counters>(view, &keys::counters())?);
     let (Some(root), Some(counters)) = (root, counters) else {
@@ -45,7 +45,7 @@ pub fn name_space(view: &dyn View) -> Result<u64, StoreError> {
     Ok((u64::from(counters.client_prefix) << 32 | u64::from(root.generation)).max(1))
 }
 
-/// The incarnation of the group; none: nothing was formatted or received yet.
+/// Incarnation of the group; none: the store was not formatted or received yet.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -53,7 +53,7 @@ pub fn incarnation(view: &dyn View) -> Result<Option<Incarnation>, StoreError> {
     get(view, &keys::incarnation())
 }
 
-/// Inodes in use.
+/// Number of inodes in use.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -61,7 +61,7 @@ pub fn counts(view: &dyn View) -> Result<u64, StoreError> {
     Ok(counters(view)?.inodes)
 }
 
-/// The numbers of opens, locks, layouts and delegations.
+/// Numbers of opens, locks, layouts and delegations.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -128,7 +128,7 @@ pub(crate) fn collect_some<T: DeserializeOwned>(
     Ok(records)
 }
 
-/// Whether a key starts with `prefix`.
+/// True if a key starts with `prefix`.
 pub(crate) fn any_key(view: &dyn View, prefix: &[u8]) -> Result<bool, StoreError> {
     let mut any = false;
     scan_keys(view, prefix, |_| {

@@ -10,7 +10,7 @@ use crate::record::{LeftLayouts, Use, get};
 use crate::states::use_of;
 use crate::{ClientId, ClientRecord, InodeId, IoMode, LayoutState, Share, State, StateId, Stateid, keys};
 
-/// The open, lock or layout with this id.
+/// State with this id: open, lock, layout or delegation.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -18,7 +18,7 @@ pub fn state(view: &dyn View, state: StateId) -> Result<Option<State>, StoreErro
     get(view, &keys::state(state))
 }
 
-/// The opens, locks and layouts of a client.
+/// States of a client: opens, locks, layouts and delegations.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -31,7 +31,7 @@ pub fn states(view: &dyn View, client: ClientId) -> Result<Vec<StateId>, StoreEr
     Ok(states)
 }
 
-/// Whether a client has anything open, locked or laid out.
+/// True if a client has any state.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -39,12 +39,12 @@ pub fn has_state(view: &dyn View, client: ClientId) -> Result<bool, StoreError> 
     any_key(view, &keys::of(keys::CLIENT_STATES, &[client.0]))
 }
 
-/// What a client has: opens, lock-owners, locked ranges and layouts.
+/// Number of opens, lock-owners, locked ranges, layouts and delegations of a client.
 pub(crate) fn client_uses(view: &dyn View, client: ClientId) -> Result<u64, StoreError> {
     Ok(get(view, &keys::client_uses(client))?.unwrap_or_default())
 }
 
-/// The opens of a file, by client and open-owner.
+/// Opens of a file, by client and open-owner.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -52,7 +52,7 @@ pub fn opens(view: &dyn View, inode: InodeId) -> Result<Vec<StateId>, StoreError
     collect(view, &keys::of(keys::OPENS, &[inode.0]))
 }
 
-/// Whether a file is open, or a client has a layout of it.
+/// True if a file is open, or a client has a layout of it.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -60,7 +60,7 @@ pub fn in_use(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
     Ok(view.get(&keys::uses(inode))?.is_some())
 }
 
-/// Whether leftovers of clients and sessions that ended are to be removed.
+/// True if there are leftovers of ended clients and sessions to remove.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -68,13 +68,13 @@ pub fn has_leftovers(view: &dyn View) -> Result<bool, StoreError> {
     any_key(view, &[keys::LEFTOVERS])
 }
 
-/// Whether a layout is a leftover of a return of all layouts.
+/// True if a layout is a leftover of a return of all layouts.
 pub(crate) fn is_returned(view: &dyn View, layout: &LayoutState) -> Result<bool, StoreError> {
     let left: Option<LeftLayouts> = get(view, &keys::left_layouts(layout.client))?;
     Ok(left.is_some_and(|left| layout.stateid.id < left.before))
 }
 
-/// The layouts of a file.
+/// Layouts of a file.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -92,7 +92,7 @@ pub fn layouts(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid
     Ok(layouts)
 }
 
-/// The read delegations of a file, without those that were revoked.
+/// Read delegations of a file, without revoked ones.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -109,7 +109,8 @@ pub fn delegations(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Sta
     Ok(delegations)
 }
 
-/// Whose delegations were revoked, and not yet acknowledged with FREE_STATEID; a client for each of them.
+/// Clients with revoked delegations that were not acknowledged with FREE_STATEID yet, one entry for each
+/// delegation.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -122,8 +123,8 @@ pub fn revoked(view: &dyn View) -> Result<Vec<ClientId>, StoreError> {
     Ok(clients)
 }
 
-/// Whether an open denies `wanted` to I/O that is under no open of its own: NFSv3, or an anonymous stateid
-/// (RFC 8881, section 9.1.4.3). The opens of `except` do not count.
+/// True if an open denies `wanted` to I/O without an open of its own: NFSv3, or an anonymous stateid (RFC
+/// 8881, section 9.1.4.3). The opens of `except` do not count.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -137,7 +138,7 @@ pub fn share_conflict(
     Ok(!open_conflicts(view, inode, wanted, Share::NONE, own)?.is_empty())
 }
 
-/// The clients whose opens deny `wanted` of a file: see [`share_conflict`].
+/// Clients whose opens deny `wanted` of a file: see [`share_conflict`].
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -151,8 +152,8 @@ pub fn share_holders(
     Ok(records.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The clients of opens of the file, other than those that `own` tells of, that deny `access` or have what
-/// `deny` denies.
+/// Clients of opens of the file that deny `access` or have access that `deny` denies. Opens for which `own`
+/// is true do not count.
 fn open_conflicts(
     view: &dyn View,
     inode: InodeId,
@@ -176,8 +177,8 @@ fn open_conflicts(
     Ok(conflicts)
 }
 
-/// Whether an open of the file, other than `own`, denies `access` or has what `deny` denies, as the summary
-/// of use says. It may be a leftover.
+/// True if an open of the file, other than `own`, denies `access` or has access that `deny` denies, by the
+/// summary of use. The open may be a leftover.
 pub(crate) fn may_conflict(
     view: &dyn View,
     inode: InodeId,
