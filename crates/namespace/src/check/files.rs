@@ -12,13 +12,13 @@ use crate::{
     XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XATTRS_MAX, keys, read,
 };
 
-/// What the entries say about one inode.
+/// Counts of the entries of one inode.
 #[derive(Default)]
 struct Named {
     names: u32,
     subdirectories: u32,
     entries: u64,
-    /// The directory of the last entry that names it.
+    /// Directory of the last entry of the inode.
     within: Option<InodeId>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn check(
     Ok(inodes)
 }
 
-/// Small files have as many bytes as they say, and nobody else has any.
+/// Checks that the length of inline data is `written`, and that no other inode has inline data.
 fn inline(
     view: &dyn View,
     inodes: &BTreeMap<InodeId, Inode>,
@@ -116,7 +116,7 @@ fn entries(
     Ok(named)
 }
 
-/// Extended attributes are of files and directories, and within their bounds.
+/// Checks that extended attributes belong to files and directories, and are within their bounds.
 fn xattrs(
     view: &dyn View,
     inodes: &BTreeMap<InodeId, Inode>,
@@ -187,7 +187,7 @@ fn check_inode(
 }
 
 fn reaches_root(view: &dyn View, dir: InodeId) -> Result<bool, StoreError> {
-    // Directories on the way cannot be more than there are inodes.
+    // The number of directories on the way is bounded by the number of inodes.
     let (mut at, mut steps) = (dir, read::counts(view)?);
     while at != InodeId::ROOT && steps > 0 {
         match read::inode(view, at)?.and_then(|inode| inode.directory().map(|directory| directory.parent)) {

@@ -1,4 +1,4 @@
-//! Leftovers: what of ended clients and sessions is still to be removed.
+//! Leftovers: records of ended clients and sessions that are not removed yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use super::{Findings, marks};
 use crate::record::{LeftLocks, LeftRanges, LeftStates, get};
 use crate::{ClientId, ClientRecord, LockState, State, StateId, keys};
 
-/// The marks of all leftovers.
+/// Marks of all leftovers.
 pub(super) struct Left {
     clients: BTreeMap<ClientId, LeftStates>,
     /// Ids of sessions.
     pub sessions: BTreeSet<Vec<u8>>,
     /// Sets of ranges.
     pub sets: BTreeMap<u64, LeftRanges>,
-    /// Opens that were closed, with the client of each.
+    /// Closed opens, with the client of each.
     opens: BTreeMap<StateId, ClientId>,
 }
 
@@ -42,17 +42,17 @@ impl Left {
         Ok(left)
     }
 
-    /// Whether a state is yet to be removed.
+    /// True if a state of an ended client is not removed yet.
     pub fn has_not_removed(&self, state: &State) -> bool {
         self.clients.get(&state.client()).is_some_and(|done| state.stateid().id > done.after)
     }
 
-    /// Whether the open of a lock state was closed, and the lock state is yet to be removed.
+    /// True if the lock state's open was closed, and the lock state is not removed yet.
     pub fn has_closed(&self, lock: &LockState) -> bool {
         self.opens.get(&lock.open) == Some(&lock.client)
     }
 
-    /// Clients and opens that have left something are not there.
+    /// Checks that clients and opens with leftovers do not exist.
     pub fn check(
         &self,
         clients: &BTreeMap<ClientId, ClientRecord>,

@@ -65,8 +65,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Ranges of one state neither overlap nor, when of one kind, touch; those of two states overlap only when
-/// both are for reading.
+/// Checks that ranges of one state neither overlap nor, if of one kind, touch, and that ranges of two states
+/// overlap only if both are for reading.
 fn apart(inode: InodeId, held: &[Held], findings: &mut Findings) {
     let mut held = held.to_vec();
     held.sort_unstable_by_key(|held| held.range.start);

@@ -1,7 +1,7 @@
-//! Looks for what must never be: the invariants of the store, one by one. For tests after every command, and
-//! for an operator who does not trust a disk.
+//! Check: the invariants of the store, one by one. For tests after every command, and for an operator who
+//! does not trust a disk.
 //!
-//! It reads everything, and keeps a few words for each inode and state in memory.
+//! It reads all records, and keeps a few words for each inode and state in memory.
 
 mod calls;
 mod cluster;
@@ -20,7 +20,7 @@ use store::{StoreError, View};
 use crate::record::decode;
 use crate::{keys, read};
 
-/// Every broken invariant of the store, in words; none is what it should say.
+/// Returns every broken invariant of the store, as text; the list should be empty.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails. A record that cannot be read is a finding, not an error.
@@ -39,7 +39,7 @@ pub fn check(view: &dyn View) -> Result<Vec<String>, StoreError> {
     Ok(findings.0)
 }
 
-/// What was found, in words.
+/// Findings, as text.
 struct Findings(Vec<String>);
 
 impl Findings {
@@ -54,7 +54,7 @@ impl Findings {
     }
 }
 
-/// A whole table, by key; what cannot be read is a finding.
+/// Returns a whole table, by key; an unreadable record is a finding.
 fn table<T: DeserializeOwned>(
     view: &dyn View,
     tag: u8,
@@ -73,7 +73,7 @@ fn table<T: DeserializeOwned>(
     Ok(records)
 }
 
-/// The keys of a table whose values say nothing.
+/// Returns the keys of a table without values.
 fn marks(view: &dyn View, tag: u8) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut marks = Vec::new();
     read::scan_keys(view, &[tag], |key| {
@@ -83,8 +83,7 @@ fn marks(view: &dyn View, tag: u8) -> Result<Vec<Vec<u8>>, StoreError> {
     Ok(marks)
 }
 
-/// Tags below 0x80 are ours, and none but those in use may be there; above them the replica keeps its own
-/// records.
+/// Checks that there are no unknown tags below 0x80; above them the replica keeps its own records.
 fn unknown_tags(view: &dyn View, findings: &mut Findings) -> Result<(), StoreError> {
     view.scan(&[], &[keys::OTHERS], &mut |key, _| {
         if !key.first().is_some_and(|tag| keys::TAGS.contains(tag)) {

@@ -61,7 +61,7 @@ pub(super) fn check(
     locks::check(view, &clients, &states, &left, findings)
 }
 
-/// Files with a layout to write are unsettled, and those that are unsettled without one are listed.
+/// Checks that files with a layout to write are unsettled, and that unsettled files without one are listed.
 fn unsettled(
     view: &dyn View,
     inodes: &BTreeMap<InodeId, Inode>,
@@ -144,7 +144,7 @@ fn clients(
     Ok(clients)
 }
 
-/// What the clients of each address have.
+/// Checks the counts of each address.
 fn address_uses(
     view: &dyn View,
     clients: &BTreeMap<ClientId, ClientRecord>,
@@ -212,7 +212,7 @@ fn sessions(
     Ok(())
 }
 
-/// Every index names the states that there are, and no others; the summaries of use are the sum of them.
+/// Checks that every index has exactly the existing states, and that the summaries of use are their sums.
 fn indexes(
     view: &dyn View,
     states: &BTreeMap<StateId, State>,
@@ -249,8 +249,8 @@ fn indexes(
     Ok(())
 }
 
-/// No open denies what another has; a lock lives under an open of its client, a layout under an open or a
-/// delegation; a delegation and another client's open for writing exclude each other.
+/// Checks that no open denies the access of another one; that a lock belongs to an open of its client, and a
+/// layout to an open or a delegation; and that a delegation excludes another client's open for writing.
 fn shares(states: &[&State], left: &Left, findings: &mut Findings) {
     let mut opens: BTreeMap<InodeId, Vec<&OpenState>> = BTreeMap::new();
     let by_id: BTreeMap<StateId, &State> = states.iter().map(|state| (state.stateid().id, *state)).collect();
