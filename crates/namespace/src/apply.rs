@@ -1,45 +1,45 @@
-//! The machine: one proposal in, one reply out, and the change in the store.
+//! The state machine: one proposal in, one reply out, and the change in the store.
 //!
 //! ```text
-//! Proposal ─▶ slot memory ── known ──▶ the stored Reply; nothing changes
+//! Proposal ─▶ replay look-up ─ known ──▶ the stored Reply, no change
 //!                  │ new
 //!                  ▼
 //!             plan of the command ── refused ──▶ Reply, no changes ─┐
 //!                  │                                                ▼
-//!                  └─────────────▶ Reply and changes ─▶ memory of the Reply ─▶ commit
+//!                  └─────────────▶ Reply and changes ─▶ record of the Reply ─▶ commit
 //! ```
 //!
-//! **Pure.** What a replica does with a proposal depends on the proposal and the store, and on nothing else:
-//! no clock, no randomness, no hash order, no file (`clippy.toml` forbids their types). So every replica has
-//! the same store after the same log, a log can be replayed after a crash, and a test can run it against a
+//! **Deterministic.** The effect of a proposal depends on the proposal and the store, and on nothing else: no
+//! clock, no randomness, no hash order, no file (`clippy.toml` forbids their types). So every replica has the
+//! same store after the same log, a log can be replayed after a crash, and a test can compare it with a
 //! model. Time and random bits come in the [`Stamp`]; ids come from counters in the store.
 //!
-//! **Refusals change nothing.** A command has a view of the store and gathers its changes in a plan
-//! (`plan.rs`). Only a plan that came to its end is committed, and a commit cannot refuse: the types hold
-//! both, so no command is ever half done, and there is nothing to roll back. One answer is both: a request
-//! that many lapsed clients are in the way of ends some of them, and is answered `Delay` (`conflicts.rs`).
+//! **Refusals change nothing.** A command has a view of the store and collects its changes in a plan
+//! (`plan.rs`). Only a complete plan is committed, and a commit cannot refuse: the types ensure both. So no
+//! command is ever half done, and there is no rollback. One answer is an exception: a request that conflicts
+//! with many lapsed clients ends some of them, and is answered `Delay` (`conflicts.rs`).
 //!
-//! **Bounded.** A command changes at most [`crate::RECORDS_OF_COMMAND_MAX`] records, and what its last piece
-//! of work takes; all members do that at once, on the thread of consensus. The end of a client with a million
-//! states is therefore many commands (`leftovers.rs`).
+//! **Bounded.** A command changes at most [`crate::RECORDS_OF_COMMAND_MAX`] records, and those of its last
+//! piece of work; all members do that at the same time, on the thread of consensus. The end of a client with
+//! a million states is therefore many commands (`leftovers.rs`).
 //!
-//! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again under the
-//! same session, slot and sequence (RFC 8881, section 2.10.6). Every changing command carries these and its
-//! index in the compound, and the slot keeps the reply to each, refusals too, until the slot's next
-//! sequence. So the second time is answered as the first, from whichever metaserver: a CREATE sent again
-//! never finds its own file in the way. A proposal of an older sequence than the slot's is a straggler that
-//! no client waits for any more, and is not done. The memory is bounded, and goes with its session: see
-//! `slot.rs`. NFSv3 has no sessions: its calls are known by client, xid and arguments (`calls.rs`). A
-//! metaserver's own commands have a session of the process (`servers.rs`).
+//! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again with the
+//! same session, slot and sequence (RFC 8881, section 2.10.6). Every command with a change carries these and
+//! its index in the compound. The slot keeps the reply to each command, refusals too, until the slot's next
+//! sequence. So a retry gets the first reply, at any metaserver: a repeated CREATE never conflicts with its
+//! own file. A proposal with an older sequence than the slot's is late: no client waits for it, and it is not
+//! applied. The records are bounded, and are removed with their session: see `slot.rs`. NFSv3 has no
+//! sessions: its calls are identified by client, xid and arguments (`calls.rs`). A metaserver's own commands
+//! have a session of the process (`servers.rs`).
 //!
-//! **Never another file.** A command names inodes by number, and carries the generation that the metaserver
-//! that was asked knows of each. Where a replica has another one, the number is of another inode there, and
-//! the answer is `Stale` (`generations.rs`).
+//! **Never another file.** A command names inodes by number, and carries the generation of each, as known to
+//! the proposing metaserver. If a replica has another generation, the number is another inode there, and the
+//! answer is `Stale` (`generations.rs`).
 //!
 //! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six
-//! puts (inode, name, cookie, directory, counters, slot). No operation's cost grows with a directory; that of
-//! an OPEN does not grow with the opens of the file unless one of them denies something (see `Use`), and then
-//! up to a bound; that of a LOCK does not grow with the locks on its file.
+//! puts (inode, name, cookie, directory, counters, slot). No operation's cost grows with a directory. The
+//! cost of an OPEN does not grow with the opens of the file unless one of them denies access (see `Use`), and
+//! then up to a bound. The cost of a LOCK does not grow with the locks on its file.
 
 use store::{Edit, StoreError, View};
 
@@ -57,9 +57,9 @@ use crate::{
 /// Reason why a proposal has no reply.
 #[derive(Debug)]
 pub enum ApplyError {
-    /// The store failed: the whole batch must be given up.
+    /// The store failed: the whole batch must be dropped.
     Failed(StoreError),
-    /// The store contradicts itself, as it does on every replica, by a fault of this program: this says how.
+    /// The store contradicts itself, on every replica, by a fault of this program; has the reason.
     /// [`plan_fault`] answers the proposal.
     Broken(&'static str),
 }
@@ -70,7 +70,7 @@ impl From<StoreError> for ApplyError {
     }
 }
 
-/// For a caller that stops in both cases.
+/// Conversion for a caller that stops in both cases.
 impl From<ApplyError> for StoreError {
     fn from(error: ApplyError) -> Self {
         match error {
@@ -82,7 +82,7 @@ impl From<ApplyError> for StoreError {
     }
 }
 
-/// Outcome of a planned proposal: the reply to it, and the changes that it makes. A refusal is a reply.
+/// Outcome of a planned proposal: its reply and its changes. A refusal is a reply.
 pub struct Outcome {
     /// The reply, once the changes are made.
     pub reply: Reply,
@@ -90,7 +90,7 @@ pub struct Outcome {
     pub changes: Changes,
 }
 
-/// Plans one proposal on `view`, or answers it as before if it was carried out.
+/// Plans one proposal on `view`; a retry gets the recorded reply.
 ///
 /// # Errors
 /// [`ApplyError`] when the store fails, or contradicts itself.
@@ -99,7 +99,7 @@ pub fn plan(view: &dyn View, proposal: &Proposal) -> Result<Outcome, ApplyError>
 }
 
 /// Plans the answer [`Error::Fault`] to a proposal whose [`plan`] found or broke an invariant of the store. A
-/// repetition is answered the same.
+/// retry gets the same answer.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -108,7 +108,7 @@ pub fn plan_fault(view: &dyn View, proposal: &Proposal) -> Result<Outcome, Store
     Ok(plan_by(view, proposal, &fault)?)
 }
 
-/// Plans one proposal, and makes its changes.
+/// Plans one proposal, and commits its changes.
 ///
 /// # Errors
 /// As [`plan`].
@@ -118,11 +118,11 @@ pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyErr
     Ok(reply)
 }
 
-/// Adds a command's changes to a plan that has none.
+/// Function that adds a command's changes to an empty plan.
 type PlanCommand = dyn Fn(&mut Plan<'_>, &Command) -> Result<Reply, Stop>;
 
-/// The reply to a proposal, and the changes that it makes: none if it was answered before, else those of the
-/// command and the memory of its reply.
+/// Reply to a proposal, and its changes: none for a retry, otherwise the changes of the command and the
+/// record of its reply.
 fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<Outcome, ApplyError> {
     let answered = |reply| Ok(Outcome { reply, changes: Changes::default() });
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
@@ -145,8 +145,8 @@ fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Resul
                 return answered(reply);
             }
             let (reply, mut plan) = plan_new(empty, proposal, command)?;
-            // A client that is told to come again comes with another call, or with this one: then it is to be
-            // done.
+            // After `Delay` the client repeats the request, with another call or with this one: then the
+            // command must be applied.
             if is_kept(&reply) && reply != Reply::Refused(Error::Delay) {
                 calls::remember(&mut plan, call, *index, &reply)?;
             }
@@ -166,7 +166,7 @@ fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Resul
     Ok(Outcome { reply, changes: plan.finish()? })
 }
 
-/// The reply to a new proposal, and its plan: `empty` if the command is refused.
+/// Reply to a new proposal, and its plan: `empty` if the command is refused.
 fn plan_new<'a>(
     empty: Plan<'a>,
     proposal: &Proposal,
@@ -185,8 +185,8 @@ fn plan_new<'a>(
     }
 }
 
-/// Makes the root directory in an empty store, and the first incarnation, with this random id. In a store
-/// that has a root directory it changes nothing.
+/// Makes the root directory in an empty store, and the first incarnation, with this random id. Has no effect
+/// in a store with a root directory.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -239,7 +239,7 @@ fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreEr
 }
 
 /// Begins the next incarnation, with this random id, in a store that was filled from a backup. Not a command:
-/// it is done before the group has a log. `began`: a time that no stamp of the group's log will be before.
+/// it is done before the group has a log. `began`: a time before all stamps of the group's log.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -348,7 +348,7 @@ mod tests {
             format(edit, &stamp, [7; 16])?;
             let started = apply(edit, &Proposal::new(stamp, None, Command::ServerStarts { member: 1 }))?;
             let Reply::Started { life } = started else { panic!("{started:?}") };
-            // An index entry of a layout that there is not.
+            // An index entry without its layout.
             let mut plan = Plan::new(&*edit, stamp);
             plan.put(&keys::layout(inode, client), &StateId(9))?;
             plan.finish()?.commit(edit)?;

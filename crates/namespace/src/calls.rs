@@ -1,14 +1,14 @@
-//! Replies to calls of NFSv3, whose clients have no session, and send a call again over a new connection,
-//! perhaps to another metaserver (RFC 1813, section 4.5).
+//! Duplicate request cache: replies to calls of NFSv3. Its clients have no session, and send a call again
+//! over a new connection, perhaps to another metaserver (RFC 1813, section 4.5).
 //!
 //! ```text
 //! 17 call     -> its number, and the reply to each of its commands
-//! 18 number   -> the call: the oldest go first, by number and by age
-//! 18          -> the oldest number that is kept, and the next
+//! 18 number   -> the call; the oldest are removed first, by number and by age 18          -> the oldest
+//! number, and the next
 //! ```
 //!
-//! A call that makes a change costs three puts more, and two deletes once there are [`CALLS_MAX`]. Ages are
-//! told by the stamps of the commands, so that all replicas forget the same calls at the same index.
+//! A call with a change costs three more puts, and two deletes once there are [`CALLS_MAX`]. Ages are
+//! computed from the stamps of the commands, so that all replicas remove the same calls at the same index.
 
 use store::{StoreError, View};
 
@@ -16,16 +16,16 @@ use crate::plan::Plan;
 use crate::record::{CallOrder, CallRecord, get};
 use crate::{CALL_SECONDS_MAX, CALLS_MAX, CallId, Reply, keys};
 
-/// Calls that are forgotten for one that comes: one more than that, so that old ones go in time.
+/// Calls removed for each new call: one more than needed, so that old calls are removed in time.
 const FORGOTTEN_AT_ONCE: usize = 2;
 
-/// The reply to the command `index` of this call, if it is kept.
+/// Reply to the command `index` of this call, if it is recorded.
 pub(crate) fn reply(view: &dyn View, call: &CallId, index: u32) -> Result<Option<Reply>, StoreError> {
     let Some(record) = get::<CallRecord>(view, &keys::call(call))? else { return Ok(None) };
     Ok(record.replies.into_iter().find(|(known, _)| *known == index).map(|(_, reply)| reply))
 }
 
-/// Keeps a reply.
+/// Records a reply.
 pub(crate) fn remember(
     plan: &mut Plan<'_>,
     call: &CallId,
@@ -52,7 +52,7 @@ pub(crate) fn remember(
     plan.put(&key, &order)
 }
 
-/// Forgets the oldest call if there are too many, or if it is too old. True if it did.
+/// Removes the oldest call if there are too many, or if it is too old. Returns true if it did.
 fn forget_oldest(plan: &mut Plan<'_>, order: &mut CallOrder) -> Result<bool, StoreError> {
     let (now, number) = (plan.now(), keys::call_number(order.oldest));
     let Some(call) = get::<CallId>(plan.view(), &number)? else { return Ok(false) };

@@ -1,5 +1,5 @@
-//! The part of the cluster map that files need: data servers, their targets, and the devices that name
-//! targets in order.
+//! Part of the cluster map for file data: data servers, their targets, and devices, which are ordered lists
+//! of targets.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use crate::{
     cluster_map, keys, read,
 };
 
-/// A data server registered. Targets that it has now and another had before have moved with their disk.
+/// Registers a data server. Targets that another server had before have moved with their disk.
 pub(crate) fn put_data_server(plan: &mut Plan<'_>, server: &DataServer) -> Result<Reply, Stop> {
     let mut server = server.clone();
     let mut seen = std::collections::BTreeSet::new();
@@ -41,7 +41,7 @@ pub(crate) fn put_data_server(plan: &mut Plan<'_>, server: &DataServer) -> Resul
     Ok(Reply::Done)
 }
 
-/// The device of exactly these targets in this order; made when there is none.
+/// Returns the device of exactly these targets in this order; makes it if there is none.
 pub(crate) fn define_device(plan: &mut Plan<'_>, targets: &[TargetId]) -> Result<Reply, Stop> {
     if targets.is_empty() {
         return Err(Error::NoDevice.into());
@@ -63,7 +63,7 @@ pub(crate) fn define_device(plan: &mut Plan<'_>, targets: &[TargetId]) -> Result
     Ok(Reply::Device { id })
 }
 
-/// A target is declared lost, or not lost after all. It need not be on a data server now, but must be known.
+/// Declares a target lost, or in use again. It need not be on a data server now, but must be known.
 pub(crate) fn declare(plan: &mut Plan<'_>, target: TargetId, state: TargetState) -> Result<Reply, Stop> {
     let key = keys::lost_target(target);
     let is_lost = get::<Time>(plan.view(), &key)?.is_some();
@@ -92,7 +92,7 @@ fn is_known(view: &dyn View, target: TargetId) -> Result<bool, StoreError> {
     Ok(read::devices(view)?.iter().any(|device| device.targets.contains(&target)))
 }
 
-/// The targets that were declared lost, by id.
+/// Targets declared lost, by id.
 pub(crate) fn lost_targets(view: &dyn View) -> Result<Vec<TargetId>, StoreError> {
     let mut targets = Vec::new();
     read::scan_keys(view, &[keys::LOST_TARGETS], |key| {

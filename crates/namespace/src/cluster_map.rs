@@ -1,7 +1,7 @@
-//! The cluster map: which servers there are, what state people put them in, and what the cluster is called
-//! by. Each change raises its version, so that a server that follows it knows when there is something new.
+//! Cluster map: the servers with their administrative states, the service addresses, and the settings. Each
+//! change increases its version, so that a server that follows the map detects it.
 //!
-//! Data servers with their targets are tables of their own (`cluster.rs`), and belong to the map.
+//! Data servers with their targets have their own tables (`cluster.rs`), and belong to the map.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,23 +13,25 @@ use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{DataServer, DataServerId, Error, Reply, TargetId, cluster, keys, read};
 
-/// Servers of a cluster, of all kinds and times.
+/// Maximum of servers of a cluster, of all kinds, removed ones included.
 pub const NODES_MAX: usize = 4096;
-/// Addresses that move between metaservers.
+/// Maximum of service addresses, which move between metaservers.
 pub const SERVICE_ADDRESSES_MAX: usize = 256;
-/// Bytes of a name, an address or a version: they are for tables.
+/// Maximum length of a name, an address or a version in bytes: they are shown in tables.
 pub const NODE_TEXT_BYTES_MAX: usize = 255;
-/// Targets declared lost: each is one row, and replacing disks for years makes fewer.
+/// Maximum of targets declared lost, one row for each: years of disk replacement make fewer.
 pub const LOST_TARGETS_MAX: usize = 4096;
-/// Settings of a cluster, exports among them: all are in every metaserver's memory, and all exports are
-/// looked through.
+/// Maximum of settings of a cluster, exports included: all are in every metaserver's memory, and look-ups
+/// scan all exports.
 pub const SETTINGS_MAX: u32 = 2048;
-/// Bytes of a setting's key: an export's has the number of a directory and a network.
+/// Maximum length of a setting's key in bytes: the key of an export has the number of a directory and a
+/// network.
 pub const SETTING_KEY_BYTES_MAX: usize = 255;
-/// Bytes of a setting's value: an export's has a path of 4 KiB at most, as clients have it, and some words.
+/// Maximum length of a setting's value in bytes: the value of an export has a path of 4 KiB at most, the
+/// limit of clients, and some words.
 pub const SETTING_VALUE_BYTES_MAX: usize = 4400;
 
-/// Tells servers apart; each kind has ids of its own.
+/// Id of a server; each kind has ids of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeKey {
     /// A member of the metadata group, by its id there.
@@ -38,31 +40,31 @@ pub enum NodeKey {
     DataServer(DataServerId),
 }
 
-/// What a server is to do, as people said.
+/// Administrative state of a server, set by an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum NodeState {
-    /// It is on its way in.
+    /// The server is joining.
     Joining,
-    /// It does what it can.
+    /// Normal operation.
     Serving,
-    /// It gets nothing new: no service address, no leadership, no new files.
+    /// The server gets nothing new: no service address, no leadership, no new files.
     Draining,
-    /// It does not belong any more, and is not taken back by itself.
+    /// The server was removed, and cannot return by itself.
     Removed,
 }
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Which.
+    /// Kind and id.
     pub key: NodeKey,
-    /// For people.
+    /// Name, for operators.
     pub name: String,
-    /// Where clients and other servers reach it: `10.0.0.5:2049`.
+    /// Address for clients and other servers: `10.0.0.5:2049`.
     pub address: String,
-    /// Of its program.
+    /// Version of its program.
     pub version: String,
-    /// What it is to do.
+    /// Administrative state.
     pub state: NodeState,
 }
 
@@ -73,29 +75,29 @@ pub struct Pool {
     pub name: String,
 }
 
-/// A group of metaservers that agree.
+/// A group of metaservers with one log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetadataGroup {
     /// Its number. There is one so far, 1, of all metaservers; it holds the name space and this map.
     pub id: u32,
 }
 
-/// What is not about one server.
+/// Part of the map that does not belong to one server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapHead {
-    /// Grows by one with each change.
+    /// Version, increased by one with each change.
     pub version: u64,
-    /// Addresses that move between metaservers.
+    /// Service addresses, which move between metaservers.
     pub service_addresses: Vec<IpAddr>,
     /// Sets of targets.
     pub pools: Vec<Pool>,
     /// Groups of metaservers.
     pub groups: Vec<MetadataGroup>,
-    /// Servers that the map has.
+    /// Number of servers in the map.
     pub nodes: u32,
-    /// Settings that the map has.
+    /// Number of settings in the map.
     pub settings: u32,
-    /// Whether the map has the settings that the cluster begins with.
+    /// True if the map has the initial settings of the cluster.
     pub begun: bool,
 }
 
@@ -110,37 +112,37 @@ impl Default for MapHead {
 /// The whole map.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClusterMap {
-    /// What is not about one server.
+    /// Part that does not belong to one server.
     pub head: MapHead,
-    /// All servers, also those that were removed.
+    /// All servers, removed ones included.
     pub nodes: Vec<Node>,
-    /// Data servers with their targets, also those that were removed.
+    /// Data servers with their targets, removed ones included.
     pub data_servers: Vec<DataServer>,
-    /// Targets that were declared lost one by one, by id. Those of removed data servers are lost, too.
+    /// Targets declared lost one by one, by id. Targets of removed data servers are lost, too.
     pub lost_targets: Vec<TargetId>,
-    /// What holds for the whole cluster, by key. The metaservers know what each value means.
+    /// Settings of the whole cluster, by key. The metaservers interpret the values.
     pub settings: BTreeMap<String, String>,
 }
 
 impl ClusterMap {
-    /// The server, if it is known.
+    /// Server with this key, if it is known.
     #[must_use]
     pub fn node(&self, key: NodeKey) -> Option<&Node> {
         self.nodes.iter().find(|node| node.key == key)
     }
 
-    /// What the server is to do; who is not known yet is on its way in.
+    /// Administrative state of the server; an unknown server is joining.
     #[must_use]
     pub fn state(&self, key: NodeKey) -> NodeState {
         self.node(key).map_or(NodeState::Joining, |node| node.state)
     }
 
-    /// The data servers that were not removed.
+    /// Data servers that are not removed.
     pub fn present_data_servers(&self) -> impl Iterator<Item = &DataServer> {
         self.data_servers.iter().filter(|server| !self.is_removed(server.id))
     }
 
-    /// Whether the data server was removed: the objects on its targets are lost.
+    /// True if the data server was removed: the objects on its targets are lost.
     #[must_use]
     pub fn is_removed(&self, server: DataServerId) -> bool {
         self.state(NodeKey::DataServer(server)) == NodeState::Removed
@@ -150,39 +152,39 @@ impl ClusterMap {
 /// A change of the map.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapChange {
-    /// A server says who and where it is. If people said that it drains or was removed, that stays.
+    /// A server reports its name, address and version. The states draining and removed stay.
     Put(Node),
-    /// What a server is to do from now on.
+    /// New administrative state of a server.
     State(NodeKey, NodeState),
-    /// All addresses that move between metaservers.
+    /// Replaces all service addresses.
     ServiceAddresses(Vec<IpAddr>),
-    /// Whether the objects on a target count as lost.
+    /// Declares a target lost or in use.
     Target(TargetId, TargetState),
-    /// One more address that moves between metaservers; `Exists` if it is one already.
+    /// Adds a service address; `Exists` if it is one already.
     AddServiceAddress(IpAddr),
-    /// One address less that moves between metaservers; `NoEntry` if it is none.
+    /// Removes a service address; `NoEntry` if it is none.
     RemoveServiceAddress(IpAddr),
-    /// Settings get these values, all or none; none: the key is removed.
+    /// Sets these settings, all or none; a value of none removes the key.
     Set(Vec<(String, Option<String>)>),
-    /// What a cluster begins with. Changes nothing in a map that has it already.
+    /// Initial content of a cluster's map. Has no effect if the map has it already.
     Begin {
         /// Keys and values.
         settings: Vec<(String, String)>,
-        /// Addresses that move between metaservers.
+        /// Service addresses, which move between metaservers.
         service_addresses: Vec<IpAddr>,
     },
 }
 
-/// What an operator said of one target.
+/// Declaration of an operator about one target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TargetState {
-    /// Nothing: it is used when its data server has it, and waited for when not.
+    /// None: the target is used if its data server has it, and waited for if not.
     InUse,
-    /// Its objects are lost: nothing waits for them, and no new file is placed there.
+    /// The objects are lost: operations do not wait for them, and no new file is placed there.
     Lost,
 }
 
-/// The map as it stands in a view.
+/// Map in a view.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -199,7 +201,7 @@ pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
     })
 }
 
-/// A setting, as the store has it.
+/// Record of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Setting {
     pub key: String,
@@ -210,7 +212,7 @@ fn head(view: &dyn View) -> Result<MapHead, StoreError> {
     Ok(get(view, &keys::map_head())?.unwrap_or_default())
 }
 
-/// Something that belongs to the map has changed.
+/// Notes a change of the map.
 pub(crate) fn changed(plan: &mut Plan<'_>) -> Result<(), Stop> {
     let mut head = head(plan.view())?;
     head.version += 1;
@@ -265,7 +267,7 @@ fn set_service_addresses(plan: &mut Plan<'_>, addresses: Vec<IpAddr>) -> Result<
     Ok(Reply::Done)
 }
 
-/// The changes that change anything, each key once; and how many settings there are then.
+/// Returns the changes that have an effect, each key once, and the resulting number of settings.
 fn check_settings<'a>(
     view: &dyn View,
     changes: &'a [(String, Option<String>)],

@@ -1,7 +1,7 @@
-//! Everything that can change the metadata, with every choice already made.
+//! Commands: all changes of the metadata, with every choice already made.
 //!
-//! The leader looks at clocks, free space and randomness, and writes what it chose into the command; `apply`
-//! obeys. A command refused leaves no trace but its reply in the slot.
+//! The leader reads clocks, free space and random bits, and writes its choices into the command; `apply`
+//! obeys. A refused command leaves no record but its reply in the slot.
 
 use std::net::IpAddr;
 
@@ -13,49 +13,50 @@ use crate::{
     MapChange, Principal, SessionId, Share, StateId, Stateid, StripePolicy, TargetId, Time, TokenChange,
 };
 
-/// A command as it stands in the log.
+/// A command in the log, with its stamp and request id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// What the metaserver that was asked for it chose.
+    /// Choices of the proposing metaserver.
     pub stamp: Stamp,
-    /// The operation that it carries out, so that a repetition is answered and not done again.
+    /// Id of the operation that the command belongs to, so that a retry gets the recorded reply.
     pub request: Option<RequestId>,
-    /// What to do.
+    /// The change.
     pub command: Command,
-    /// Of the inodes that the command names. The replica that is asked fills them in; without them nothing is
-    /// checked.
+    /// Generations of the inodes that the command names. The proposing replica fills them in; without them
+    /// they are not checked.
     pub generations: Generations,
 }
 
 impl Proposal {
-    /// A proposal whose generations are not filled in yet.
+    /// Makes a proposal without generations.
     #[must_use]
     pub fn new(stamp: Stamp, request: Option<RequestId>, command: Command) -> Self {
         Self { stamp, request, command, generations: Generations::default() }
     }
 }
 
-/// What differs between replicas, chosen once.
+/// Values that would differ between replicas, chosen once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Now.
+    /// Time of the proposal.
     pub time: Time,
-    /// 64 random bits: generations and session ids come from them.
+    /// 64 random bits: source of generations and session ids.
     pub random: u64,
 }
 
-/// What a command carries out: a repeated one has the same request id.
+/// Id of the request of a command: a retry has the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestId {
     /// One operation of a compound of NFSv4.
     Compound(CompoundRequest),
-    /// A call of NFSv3, which has no sessions; and which command of it, from 0.
+    /// A command of an NFSv3 call, which has no session; commands of a call are numbered from 0.
     Call(CallId, u32),
-    /// A metaserver: what is the cluster's own, or can be done twice by its client's leave (NFSv3's WRITE).
+    /// A command of a metaserver: of the cluster itself, or of a client's request that may be repeated
+    /// (NFSv3's WRITE).
     Server(MemberRequest),
 }
 
-/// One operation of one compound.
+/// Id of one change of a compound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompoundRequest {
     /// Session.
@@ -64,35 +65,34 @@ pub struct CompoundRequest {
     pub slot: u32,
     /// Sequence of the slot.
     pub sequence: u32,
-    /// Which change of the compound: the operation's position and the step within it, as its user numbers
-    /// them.
+    /// Index of the change in the compound: the operation's position and its step, as numbered by the caller.
     pub index: u32,
 }
 
-/// Tells a call of NFSv3 from others: a client sends the same again after it lost its connection (RFC 1813,
-/// section 4.5).
+/// Id of an NFSv3 call: a client repeats the same call after the loss of its connection (RFC 1813, section
+/// 4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct CallId {
-    /// The client's address, one of IPv4 as in IPv6.
+    /// The client's address; IPv4 addresses are mapped to IPv6.
     pub client: [u8; 16],
-    /// Its port: clients connect again from the same one, so that their calls are known again.
+    /// The client's port: clients reconnect from the same port, so that retries are found.
     pub port: u16,
-    /// The RPC call's number.
+    /// Transaction id of the RPC call.
     pub xid: u32,
-    /// What is called.
+    /// Procedure number.
     pub procedure: u32,
-    /// Of the credential and the arguments.
+    /// Checksum of the credential and the arguments.
     pub checksum: u64,
 }
 
-/// A command of a metaserver, in the session that its process has.
+/// Id of a metaserver's own command, in the session of its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRequest {
-    /// Which member of the group.
+    /// Member of the group.
     pub member: u64,
-    /// Which life of it: see [`Command::ServerStarts`].
+    /// Incarnation of its process: see [`Command::ServerStarts`].
     pub life: u64,
-    /// Slot; the process waits for an answer before it uses it again.
+    /// Slot; the process uses it again only after an answer.
     pub slot: u32,
     /// Sequence of the slot, ascending.
     pub sequence: u64,
@@ -103,34 +103,34 @@ pub struct MemberRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     // The name space.
-    /// Makes an inode and names it.
+    /// Makes an inode and its name.
     Create(Create),
-    /// Gives an inode one more name.
+    /// Adds a name to an inode.
     Link { inode: InodeId, dir: InodeId, name: Vec<u8> },
-    /// Takes a name away; the inode goes with the last name and the last open.
+    /// Removes a name; the inode is deleted with its last name and its last open.
     Remove { dir: InodeId, name: Vec<u8>, expect: Expect },
-    /// Moves a name; what the new name named before is removed.
+    /// Moves a name; the former inode of the new name is removed.
     Rename { from_dir: InodeId, from: Vec<u8>, to_dir: InodeId, to: Vec<u8> },
     /// Changes attributes. A new size leaves a deferred operation, see [`crate::DeferredOp`].
     SetAttributes { inode: InodeId, set: SetAttributes },
-    /// Data were written through a metaserver: the file reaches to `end` at least. Refused with `Delay` if
-    /// the file was truncated since it had `truncations` of them, which was before the data went out: the
-    /// truncation may have taken them away again.
+    /// Data were written through a metaserver: the size of the file is at least `end`. Refused with `Delay`
+    /// if the file's count of truncations is not `truncations`, its value before the data were sent: the
+    /// truncation may have deleted the data.
     Wrote { inode: InodeId, end: u64, truncations: u32 },
-    /// Data of a small file, kept with its inode. Refused with `Delay` when they are no longer there, with
+    /// Writes inline data of a small file. Refused with `Delay` if its data are not inline any more, with
     /// `TooLarge` beyond [`crate::INLINE_BYTES_MAX`].
     WriteInline { inode: InodeId, offset: u64, data: Bytes },
-    /// The data of a small file are about to go to the data servers: see [`crate::DataPlace`]. The reply says
-    /// where they are now. `made`: the objects of this layout exist and are on disk, so a file without data
-    /// has nothing to wait for.
+    /// Intent of a migration of inline data: see [`crate::DataPlace`]. The reply has the current location of
+    /// the data. `made`: the objects of this layout exist durably, so a file without data is striped at once.
     Migrate { inode: InodeId, made: Option<FileLayout> },
-    /// They are there, and on disk. `Delay` if the file has another place by now.
+    /// Outcome of a migration: the data are in the objects, durably. `Delay` if the file has another layout
+    /// now.
     Migrated { inode: InodeId, layout: FileLayout },
-    /// A file that has no data and no objects yet will have them there; `Delay` if it has some already.
+    /// Sets the layout of a file without data and objects; `Delay` if it has some already.
     PlaceAs { inode: InodeId, layout: FileLayout },
-    /// How new files under a directory are spread; none: as in its parent.
+    /// Sets the stripe policy of new files under a directory; none: as in its parent.
     SetStripe { dir: InodeId, policy: Option<StripePolicy> },
-    /// SETXATTR: of a file or directory. The name is without `user.`.
+    /// SETXATTR, for a file or directory. The name is without `user.`.
     SetXattr { inode: InodeId, name: Vec<u8>, value: Vec<u8>, exists: XattrExists },
     /// REMOVEXATTR.
     RemoveXattr { inode: InodeId, name: Vec<u8> },
@@ -138,8 +138,8 @@ pub enum Command {
     // Clients and sessions.
     /// EXCHANGE_ID (RFC 8881, section 18.35.4: every case of its table).
     ExchangeId { owner: Vec<u8>, verifier: [u8; 8], principal: Principal, update: bool, address: IpAddr },
-    /// CREATE_SESSION; confirms the client. A repetition (same sequence) gets the same reply. Refused with
-    /// `StaleClient` from an address that never showed the client's verifier: see
+    /// CREATE_SESSION; confirms the client. A retry (same sequence) gets the same reply. Refused with
+    /// `StaleClient` from an address from which the client's verifier was never sent: see
     /// [`crate::ClientRecord::addresses`].
     CreateSession {
         client: ClientId,
@@ -152,15 +152,15 @@ pub enum Command {
     DestroySession { session: SessionId },
     /// Ends a client without state; refused with `ClientBusy` while it has sessions or state.
     DestroyClient { client: ClientId },
-    /// The client has reclaimed all it wants.
+    /// RECLAIM_COMPLETE: the client has no more reclaims.
     ReclaimComplete { client: ClientId },
-    /// Courtesy has an end: the state of a client whose lease has run out goes. Refused with `ClientBusy` for
-    /// one whose lease runs, which it may have renewed just now.
+    /// Ends the courtesy and the state of a lapsed client. Refused with `ClientBusy` if its lease has not run
+    /// out, since it may just have renewed.
     ExpireClient { client: ClientId },
-    /// The leader found the client's lease run out. What it has open, locked or laid out stays until that is
-    /// in somebody's way; a client that has nothing is forgotten.
+    /// The leader found that the client's lease has run out. Its opens, locks and layouts stay until they
+    /// conflict with another client; a client without state is deleted.
     LapseLease { client: ClientId },
-    /// A client whose lease had run out was heard of again.
+    /// A lapsed client renewed its lease.
     RenewLease { client: ClientId },
     /// BACKCHANNEL_CTL.
     BackchannelCtl { session: SessionId, callback: Callback },
@@ -168,7 +168,7 @@ pub enum Command {
     // Opens and locks.
     /// OPEN, by name with or without creation, or by inode.
     Open(Open),
-    /// CLOSE. Layouts that end with the last close go too.
+    /// CLOSE. The last close also ends the client's layout.
     Close { client: ClientId, stateid: Stateid },
     /// OPEN_DOWNGRADE.
     OpenDowngrade { client: ClientId, stateid: Stateid, access: Share, deny: Share },
@@ -176,19 +176,19 @@ pub enum Command {
     Lock { client: ClientId, inode: InodeId, owner: LockOwner, kind: LockKind, range: ByteRange },
     /// LOCKU.
     Unlock { client: ClientId, stateid: Stateid, range: ByteRange },
-    /// FREE_STATEID: a lock state that holds no lock.
+    /// FREE_STATEID, for a lock state without locks.
     FreeState { client: ClientId, stateid: Stateid },
 
     // Delegations.
     /// DELEGRETURN.
     DelegationReturn { client: ClientId, stateid: Stateid },
-    /// A delegation that was called back and not returned in time.
+    /// Revokes a delegation that was recalled and not returned in time.
     DelegationRevoke { client: ClientId, delegation: StateId },
 
     // Layouts.
-    /// LAYOUTGET: the whole file. `made` as with [`Command::Migrate`]; a file that has no objects gets no
-    /// layout (`Delay`). One to write makes the file unsettled, see [`crate::Unsettled`]; `version` is then
-    /// that of its objects, as they were before ([`Observation::version`]).
+    /// LAYOUTGET, for the whole file. `made` as with [`Command::Migrate`]; a file without objects gets no
+    /// layout (`Delay`). A layout to write makes the file unsettled, see [`crate::Unsettled`]; `version` is
+    /// then the version of its objects before the grant ([`Observation::version`]).
     LayoutGet {
         client: ClientId,
         inode: InodeId,
@@ -196,7 +196,7 @@ pub enum Command {
         mode: IoMode,
         made: Option<FileLayout>,
         version: u64,
-        /// The exported directory that the file was named through.
+        /// Exported directory in the client's file handle.
         export: InodeId,
     },
     /// LAYOUTCOMMIT.
@@ -204,70 +204,70 @@ pub enum Command {
         client: ClientId,
         inode: InodeId,
         stateid: Stateid,
-        /// The last byte written, if any was.
+        /// Offset of the last byte written, if any.
         last_write: Option<u64>,
-        /// The client's modification time, if it gave one.
+        /// Modification time from the client, if any.
         modified: Option<Time>,
-        /// What the data servers know, if they were asked.
+        /// Observation of the data servers, if they were asked.
         observed: Option<Observation>,
     },
-    /// The leader is about to recall the layout: its sequence moves on, once until the next LAYOUTGET,
-    /// because the call-back must carry a newer one than the client has (RFC 8881, section 12.5.5.2.1).
+    /// Begins a layout recall: advances the layout's sequence, once until the next LAYOUTGET, because the
+    /// callback must have a newer sequence than the client (RFC 8881, section 12.5.5.2.1).
     LayoutRecall { client: ClientId, inode: InodeId },
-    /// LAYOUTRETURN, or a layout that was not returned in time and is revoked.
+    /// LAYOUTRETURN, or revocation of a layout that was not returned in time.
     LayoutReturn { client: ClientId, scope: ReturnScope },
 
     // The cluster.
-    /// A data server and its targets, as it registered.
+    /// Registration of a data server and its targets.
     PutDataServer(DataServer),
-    /// A device for these targets in this order: the existing one, if there is one.
+    /// Defines a device for these targets in this order; an existing one is used again.
     DefineDevice { targets: Vec<TargetId> },
-    /// The deferred operations with these ids have reached every object, see [`crate::DeferredOp`].
+    /// Outcome of deferred operations: these ids are done on every object, see [`crate::DeferredOp`].
     DeferredDone { ids: Vec<u64> },
-    /// A metaserver's process begins: it gets a session of its own in place of the one that the process
-    /// before it had. The stamp's random bits tell one process of a member from the next.
+    /// A metaserver's process starts: it gets a session in place of the session of the member's earlier
+    /// process. The stamp's random bits identify the process.
     ServerStarts { member: u64 },
 
-    /// The first of all: makes the root directory, and the group's first incarnation under this random id.
-    /// Changes nothing where there is a root directory.
+    /// The first command: makes the root directory, and the group's first incarnation with this random id.
+    /// Has no effect if there is a root directory.
     Format { incarnation: [u8; 16] },
 
-    /// Of the cluster map.
+    /// Changes the cluster map.
     Map(MapChange),
 
-    /// Gives columns of a file other targets: `to` in the place of `from`. The caller has seen that nothing
-    /// was written to the columns that move, and that no layout is out. `Delay` if one is, if the file is
-    /// being truncated, or if it has another place than `from` by now.
+    /// Relocates columns of a file: replaces the layout `from` by `to`. The caller has checked that the moved
+    /// columns have no data, and that no layout is granted. `Delay` if a layout is granted, a truncation is
+    /// pending, or the file's layout is not `from`.
     Relocate { inode: InodeId, from: FileLayout, to: FileLayout },
-    /// Of the join tokens.
+    /// Changes the join tokens.
     JoinToken(TokenChange),
 
-    /// What the data servers know of unsettled files becomes part of them. What is out of date is left out.
+    /// Updates unsettled files by observations of the data servers. Outdated observations are skipped.
     Observe { files: Vec<Observation> },
 
-    /// Removes leftovers, as many as one command may: see [`crate::RECORDS_OF_COMMAND_MAX`].
+    /// Removes leftovers, up to the bound of one command: see [`crate::RECORDS_OF_COMMAND_MAX`].
     RemoveLeftovers,
 }
 
-/// CREATE and its likes.
+/// Arguments of a create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Create {
     /// The directory.
     pub dir: InodeId,
     /// The new name.
     pub name: Vec<u8>,
-    /// What to make.
+    /// Kind of the new inode.
     pub node: NewNode,
     /// Attributes of a new inode.
     pub attributes: NewAttributes,
-    /// What to do when the name exists.
+    /// Behaviour if the name exists.
     pub exists: Exists,
 }
 
-/// What is to be made.
+/// Kind of a new inode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewNode {
-    /// A regular file with its data placed there.
+    /// A regular file with this layout.
     File(FileLayout),
     /// A directory.
     Directory,
@@ -277,14 +277,13 @@ pub enum NewNode {
     Fifo,
     /// A socket.
     Socket,
-    /// Major, minor.
+    /// Major and minor number.
     CharacterDevice(u32, u32),
-    /// Major, minor.
+    /// Major and minor number.
     BlockDevice(u32, u32),
 }
 
-/// Attributes of a new inode, all chosen. The group is the directory's when that has its set-gid bit, which
-/// the metaserver has already looked up.
+/// Attributes of a new inode, all chosen. The metaserver has already taken the group of a set-gid directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAttributes {
     /// Permission bits.
@@ -293,51 +292,51 @@ pub struct NewAttributes {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Last read, when it is not now.
+    /// Time of the last read; none: now.
     pub accessed: Option<Time>,
-    /// Last change, when it is not now.
+    /// Time of the last change; none: now.
     pub modified: Option<Time>,
 }
 
-/// What a create does when the name exists.
+/// Behaviour of a create if the name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exists {
-    /// Take what is there, if it is a regular file and one was asked for.
+    /// Accepts the existing inode, if both are regular files.
     Take,
-    /// Refuse.
+    /// Refuses.
     Refuse,
-    /// Take it if it was made with this verifier, else refuse (exclusive create).
+    /// Accepts an inode made with this verifier, otherwise refuses (exclusive create).
     Verify([u8; 8]),
 }
 
-/// Whether an extended attribute that is set must be there (RFC 8276, section 8.4.2).
+/// Condition for setting an extended attribute (RFC 8276, section 8.4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum XattrExists {
-    /// Either way.
+    /// No condition.
     Either,
-    /// It must not; else `Exists`.
+    /// The attribute must not exist; otherwise `Exists`.
     Create,
-    /// It must; else `NoXattr`.
+    /// The attribute must exist; otherwise `NoXattr`.
     Replace,
 }
 
-/// What a REMOVE may remove.
+/// Kinds of inodes that a REMOVE accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expect {
-    /// NFSv4's REMOVE: anything; a directory must be empty.
+    /// NFSv4's REMOVE: all kinds; a directory must be empty.
     Anything,
     /// RMDIR: an empty directory.
     Directory,
-    /// NFSv3's REMOVE: anything but a directory.
+    /// NFSv3's REMOVE: all kinds but directories.
     NotDirectory,
 }
 
-/// New values of attributes; none: as it was. The metaserver has checked who may.
+/// New values of attributes; none: unchanged. The metaserver has checked permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SetAttributes {
     /// Permission bits.
     pub mode: Option<u32>,
-    /// Owner. A new owner or group clears set-id bits of a file, unless `mode` is set too.
+    /// Owner. A new owner or group clears the set-id bits of a file, unless `mode` is set too.
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
@@ -347,34 +346,34 @@ pub struct SetAttributes {
     pub accessed: Option<Time>,
     /// Last change of data.
     pub modified: Option<Time>,
-    /// Whose layout of the file may stay when the size is set. While anyone else has one the answer is
-    /// `Delay`: what he writes through it could cross the truncation, be acknowledged, and be gone.
+    /// Client whose layout of the file may stay when the size is set. A layout of any other client makes the
+    /// answer `Delay`: its writes could cross the truncation, be acknowledged, and be lost.
     pub layout_of: Option<ClientId>,
-    /// Only if the change time is still this one (NFSv3's guard); else `NotSync`.
+    /// Expected change time (NFSv3's guard); `NotSync` if it differs.
     pub guard: Option<Time>,
 }
 
-/// The limits that a session was given (RFC 8881, section 18.36).
+/// Limits of a session (RFC 8881, section 18.36).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channels {
-    /// Client to server.
+    /// Limits from client to server.
     pub fore: Channel,
-    /// Server to client.
+    /// Limits from server to client.
     pub back: Channel,
-    /// How call-backs are made.
+    /// Parameters of callbacks.
     pub callback: Callback,
 }
 
-/// How the client wants to be called back (RFC 8881, sections 18.33 and 18.36).
+/// Parameters of callbacks, chosen by the client (RFC 8881, sections 18.33 and 18.36).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Callback {
-    /// The program that the client serves call-backs under.
+    /// RPC program number of callbacks.
     pub program: u32,
-    /// What the calls carry as credential.
+    /// RPC credential of callbacks.
     pub credential: CallbackCredential,
 }
 
-/// A credential of call-backs: the client's own choice, which it checks or ignores.
+/// RPC credential of callbacks: the client's own choice, which it checks or ignores.
 #[expect(missing_docs, reason = "the fields are those of AUTH_SYS")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallbackCredential {
@@ -387,38 +386,38 @@ pub enum CallbackCredential {
 /// Limits of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
-    /// Largest request, in bytes.
+    /// Maximum size of a request, in bytes.
     pub request_bytes_max: u32,
-    /// Largest reply, in bytes.
+    /// Maximum size of a reply, in bytes.
     pub response_bytes_max: u32,
-    /// Largest reply kept for a repetition, in bytes.
+    /// Maximum size of a reply kept for a retry, in bytes.
     pub cached_bytes_max: u32,
-    /// Operations in a compound.
+    /// Maximum of operations in a compound.
     pub operations_max: u32,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
 }
 
-/// OPEN.
+/// Arguments of OPEN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
     /// The client.
     pub client: ClientId,
-    /// Its open-owner.
+    /// Open-owner.
     pub owner: Vec<u8>,
-    /// What to open.
+    /// File to open.
     pub target: OpenTarget,
-    /// Asked for; not empty.
+    /// Requested access; not empty.
     pub access: Share,
-    /// Denied to others.
+    /// Access denied to others.
     pub deny: Share,
-    /// Whether the client wants a read delegation and can be called back; it gets one if nobody writes.
+    /// True if the client wants a read delegation and has a back channel; granted if no client writes.
     pub delegate: bool,
-    /// The exported directory that the file is named through.
+    /// Exported directory in the client's file handle.
     pub export: InodeId,
 }
 
-/// What an OPEN opens.
+/// File that an OPEN opens.
 #[expect(missing_docs, reason = "each variant tells what its fields are")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpenTarget {
@@ -426,22 +425,22 @@ pub enum OpenTarget {
     Inode(InodeId),
     /// CLAIM_NULL without creation.
     Name { dir: InodeId, name: Vec<u8> },
-    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is truncated to nothing;
+    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is truncated to size 0;
     /// `Delay` while another client has a layout of it.
     Create { create: Create, truncate: bool },
 }
 
-/// Whose lock (RFC 8881, section 18.10: locker4).
+/// Lock-owner of a LOCK (RFC 8881, section 18.10: locker4).
 #[expect(missing_docs, reason = "each variant tells what its fields are")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockOwner {
     /// The first lock of this lock-owner on the file, through an open.
     New { open: Stateid, owner: Vec<u8> },
-    /// One more, under the lock state.
+    /// A further lock, with the lock state.
     Known { lock: Stateid },
 }
 
-/// What a LAYOUTRETURN returns; files layouts are granted and returned whole.
+/// Scope of a LAYOUTRETURN; files layouts are granted and returned as a whole.
 #[expect(missing_docs, reason = "each variant tells what its fields are")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReturnScope {
@@ -449,39 +448,38 @@ pub enum ReturnScope {
     File { inode: InodeId, stateid: Stateid },
     /// All layouts of the client.
     All,
-    /// Recalled, and not returned in time: the state with this id on this file, whatever its sequence.
+    /// Revocation after a recall: the state with this id on this file, whatever its sequence.
     Revoke { layout: StateId },
 }
 
-/// What the data servers know of an unsettled file, which a metaserver has asked: see [`crate::Unsettled`].
+/// Observation of an unsettled file at its data servers: see [`crate::Unsettled`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     /// The file.
     pub inode: InodeId,
-    /// [`crate::Unsettled::grant`] before they were asked.
+    /// [`crate::Unsettled::grant`] before the calls.
     pub grant: u64,
-    /// [`crate::Inode::truncations`] before they were asked, when no truncation was pending: one that came
-    /// since may have taken away what they told.
+    /// [`crate::Inode::truncations`] before the calls, without a pending truncation: a later truncation may
+    /// have deleted the observed data.
     pub truncations: u32,
-    /// One past the last byte that is in an object.
+    /// Offset after the last byte in an object.
     pub end: u64,
-    /// When an object was last written.
+    /// Time of the last write to an object.
     pub modified: Time,
-    /// Tells one state of all objects from another: a hash of their lengths and modification times.
+    /// Hash of the lengths and modification times of all objects, which identifies their state.
     pub version: u64,
-    /// Whether all of that was made durable before it was told.
+    /// True if all observed data were made durable first.
     pub durable: bool,
 }
 
-/// A data server as it registered. Its targets keep the space that the leader last heard of in memory, not
-/// here.
+/// A registered data server. The free space of its targets is not in this record, but in the leader's memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataServer {
     /// Its id.
     pub id: DataServerId,
-    /// Its name, for people.
+    /// Name, for operators.
     pub name: String,
-    /// Where clients and metaservers reach it: `10.0.0.5:2050`.
+    /// Addresses for clients and metaservers: `10.0.0.5:2050`.
     pub addresses: Vec<String>,
     /// Its targets.
     pub targets: Vec<TargetId>,

@@ -6,9 +6,9 @@ use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{DeferredKind, DeferredOp, FileLayout, Inode, Reply, keys};
 
-/// Leaves a record to truncate the objects of `inode` to `size`. A file has at most one: a truncation that is
-/// still pending and this one are the smaller of the two, for every byte above it must go. It has a new id,
-/// so that the outcome of the old one, whose work may be under way, does not count for it.
+/// Records a truncation of the objects of `inode` to `size`. A file has at most one: a pending truncation and
+/// this one are merged to the smaller size, since every byte above it must be deleted. The record has a new
+/// id, so that the outcome of the old one, whose work may be under way, does not count for it.
 pub(crate) fn truncate(
     plan: &mut Plan<'_>,
     inode: &Inode,
@@ -24,7 +24,7 @@ pub(crate) fn truncate(
     Ok(id)
 }
 
-/// Leaves a record to remove the objects of `inode`, which takes the place of a pending truncation.
+/// Records a removal of the objects of `inode`, which replaces a pending truncation.
 pub(crate) fn remove_objects(
     plan: &mut Plan<'_>,
     inode: &Inode,
@@ -34,8 +34,8 @@ pub(crate) fn remove_objects(
     add(plan, inode, layout, DeferredKind::Remove).map(drop)
 }
 
-/// The work with these ids is done. Ids of no record are of work that was merged into another, or done
-/// before.
+/// Deletes the records with these ids, whose work is done. Unknown ids belong to operations that were merged,
+/// or done before.
 pub(crate) fn done(plan: &mut Plan<'_>, ids: &[u64]) -> Result<Reply, Stop> {
     for id in ids {
         let key = keys::deferred(*id);
@@ -65,7 +65,7 @@ fn add(
     Ok(id)
 }
 
-/// Deletes the pending truncation of `inode`, and says to what size it was.
+/// Deletes the pending truncation of `inode`, and returns its size.
 fn take_truncation(plan: &mut Plan<'_>, inode: &Inode) -> Result<Option<u64>, StoreError> {
     let index = keys::truncate(inode.id);
     let Some(id) = get::<u64>(plan.view(), &index)? else { return Ok(None) };

@@ -1,13 +1,13 @@
-//! Generations of the inodes that a command names, as the metaserver that was asked knows them.
+//! Generations of the inodes in a command, as known to the proposing metaserver.
 //!
-//! A member whose disk changed a key of its store may give the next file another inode number than the others
-//! do, until its digest is compared. A client that asks this member names a number that is another file's at
-//! the majority. The generation is random and drawn for each file, so it tells the two apart: apply refuses
+//! A member with a key of its store changed by a bad disk may give the next file another inode number than
+//! the others, until its digest is compared. A client of this member then uses a number that is another
+//! file's at the majority. The generation is random for each file, so it distinguishes the two: apply refuses
 //! the command with `Stale`.
 //!
-//! A command names inodes by number, by the state of a client (CLOSE, LOCKU) or by deferred operations; the
-//! exported directory that a file is opened through is only noted, and not looked at. The cost is one byte,
-//! and four for each name, and one read for each name where it is proposed and where it is applied.
+//! A command names inodes by number, by the state of a client (CLOSE, LOCKU) or by deferred operations. The
+//! exported directory of an OPEN is only recorded, and not checked. The cost is one byte, and four for each
+//! inode, and one read for each inode at the proposal and at the application.
 
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
@@ -15,17 +15,17 @@ use store::{StoreError, View};
 use crate::record::get;
 use crate::{Command, DeferredOp, InodeId, OpenTarget, ReturnScope, State, StateId, keys, read};
 
-/// Generation of an inode that the metaserver that was asked does not have. Generations are never 0: see
+/// Generation of an inode that the proposing metaserver does not have. Generations are never 0: see
 /// `Plan::generation`.
 const NONE: [u8; 4] = [0; 4];
 
-/// One for each name of a command, in the order of [`Named::all`], little-endian; or none at all, and nothing
-/// is checked.
+/// Generations, one for each name of a command, in the order of [`Named::all`], little-endian. If it is
+/// empty, there is no check.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Generations(Vec<[u8; 4]>);
 
 impl Generations {
-    /// Those of the inodes that `command` names, as `view` has them.
+    /// Generations of the inodes in `command`, from `view`.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -34,8 +34,8 @@ impl Generations {
         Named::all(command).into_iter().map(generation).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the inodes that `command` names have these generations in `view`. An inode that one side does
-    /// not have was removed meanwhile: the operation itself answers for that.
+    /// True if the inodes in `command` have these generations in `view`. An inode that one side does not have
+    /// was removed meanwhile: the operation itself returns the error.
     pub(crate) fn agree(&self, view: &dyn View, command: &Command) -> Result<bool, StoreError> {
         if self.0.is_empty() {
             return Ok(true);
@@ -50,7 +50,7 @@ impl Generations {
     }
 }
 
-/// Name of an inode in a command.
+/// Reference to an inode in a command.
 #[derive(Debug, Clone, Copy)]
 enum Named {
     Inode(InodeId),
@@ -61,7 +61,7 @@ enum Named {
 }
 
 impl Named {
-    /// All names in a command.
+    /// All references in a command.
     fn all(command: &Command) -> Vec<Named> {
         use Named::{Inode, State};
         match command {
@@ -119,7 +119,7 @@ impl Named {
         }
     }
 
-    /// The generation of the inode in `view`.
+    /// Generation of the inode in `view`.
     fn generation(self, view: &dyn View) -> Result<Option<u32>, StoreError> {
         match self {
             Named::Inode(inode) => read::generation(view, inode),

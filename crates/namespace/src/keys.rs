@@ -1,6 +1,6 @@
-//! Where every record is. A key is one tag byte and then numbers, big-endian, so that keys sort as numbers
-//! do; a name, an owner or a list of variable length stands last. A value is a version byte, a checksum and a
-//! postcard record (`record.rs`).
+//! Keys of all records. A key is one tag byte and then numbers, big-endian, so that keys sort like numbers; a
+//! name, an owner or a list of variable length is last. A value is a version byte, a checksum and a postcard
+//! record (`record.rs`).
 //!
 //! ```text
 //! tag table            key after the tag                     value
@@ -11,7 +11,7 @@
 //! 04  small files      inode:8                               the data, raw
 //! 05  xattrs           inode:8 name:1..                      Xattr { cookie, value }
 //! 06  unsettled        inode:8                               Unsettled { grant, version }
-//! 07  to settle        inode:8                               · (index of 06: no layout to write is out)
+//! 07  to settle        inode:8                               · (index of 06: without layouts to write)
 //!
 //! 10  clients          client:8                              ClientRecord
 //! 11  owners           owner:0..                             OwnerRecord { confirmed, unconfirmed }
@@ -44,11 +44,11 @@
 //!
 //! 30  deferred         id:8                                  DeferredOp
 //! 31  truncations      inode:8                               id of the truncation in 30 (index)
-//! 32  leftovers        0:8 client:8                          LeftStates: of a client that ended
-//!                      1:8 session:16                        · the slots of a session that ended
-//!                      2:8 set:8                             LeftRanges: of a lock state that let go of many
-//!                      3:8 open:8                            LeftLocks: under an open that was closed
-//!                      4:8 client:8                          LeftLayouts: all that it returned at once
+//! 32  leftovers        0:8 client:8                          LeftStates: of an ended client
+//!                      1:8 session:16                        · slots of an ended session
+//!                      2:8 set:8                             LeftRanges: of a lock state that dropped many
+//!                      3:8 open:8                            LeftLocks: of a closed open
+//!                      4:8 client:8                          LeftLayouts: of a return of all layouts
 //!
 //! 40  data servers     server:8                              DataServer
 //! 41  targets          target:8                              DataServerId (index of 40)
@@ -58,17 +58,17 @@
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
 //! 46  incarnation      ·                                     Incarnation { id, epoch, began }
 //! 47  settings         key:1..                               Setting { key, value }
-//! 48  lost targets     target:8                              Time: when it was declared lost
+//! 48  lost targets     target:8                              Time: of the declaration
 //!
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
 //! ```
 //!
-//! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same
-//! batch.
+//! Tags from 80 on are the replica's: it keeps its records of applied entries in the same store, and in the
+//! same batch.
 //!
-//! What one operation needs lies together: a directory's names, then its entries in cookie order, are each
-//! one range; so are the opens and the layouts of one file, and the states of one client. The ranges of one
-//! lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`).
+//! Records that one operation needs are adjacent: a directory's names and its entries in cookie order are
+//! each one range; so are the opens and the layouts of one file, and the states of one client. The ranges of
+//! one lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`).
 
 use std::net::IpAddr;
 
@@ -124,10 +124,10 @@ pub(crate) const SETTINGS: u8 = 0x47;
 pub(crate) const LOST_TARGETS: u8 = 0x48;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
 
-/// Tags from here on are not ours: the replica keeps its own records in the same store.
+/// First tag of the replica, which keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
-/// All of ours.
+/// All tags of the state machine.
 pub(crate) const TAGS: [u8; 46] = [
     COUNTERS,
     INODES,
@@ -177,12 +177,12 @@ pub(crate) const TAGS: [u8; 46] = [
     SETTINGS,
 ];
 
-/// The key or prefix of `tag` and `numbers`.
+/// Key or prefix from `tag` and `numbers`.
 pub(crate) fn of(tag: u8, numbers: &[u64]) -> Key {
     with_bytes(tag, numbers, &[])
 }
 
-/// The same, and `bytes` last.
+/// Like [`of`], with `bytes` at the end.
 pub(crate) fn with_bytes(tag: u8, numbers: &[u64], bytes: &[u8]) -> Key {
     let mut key = Vec::with_capacity(1 + numbers.len() * 8 + bytes.len());
     key.push(tag);
@@ -193,7 +193,7 @@ pub(crate) fn with_bytes(tag: u8, numbers: &[u64], bytes: &[u8]) -> Key {
     key
 }
 
-/// The first key after all that start with `prefix`. No tag is 0xff, so there is one.
+/// First key after all keys with the prefix. It exists, since no tag is 0xff.
 pub(crate) fn after(prefix: &[u8]) -> Key {
     let mut end = prefix.to_vec();
     while end.pop_if(|last| *last == u8::MAX).is_some() {}
@@ -265,7 +265,7 @@ pub(crate) fn slot(session: SessionId, slot: u32) -> Key {
     key
 }
 
-/// The replies of all slots of a session, or of one.
+/// Prefix of the replies of all slots of a session, or of one slot.
 pub(crate) fn slot_replies(session: SessionId, slot: Option<u32>) -> Key {
     let mut key = with_bytes(SLOT_REPLIES, &[], &session.0);
     key.extend(slot.into_iter().flat_map(u32::to_be_bytes));
@@ -287,7 +287,7 @@ pub(crate) fn call(call: &CallId) -> Key {
     key
 }
 
-/// The oldest and the next number of a call.
+/// Key of the oldest and the next number of a call.
 pub(crate) fn call_order() -> Key {
     vec![CALL_ORDER]
 }
@@ -348,7 +348,7 @@ pub(crate) fn delegation(inode: InodeId, client: ClientId) -> Key {
     of(DELEGATIONS, &[inode.0, client.0])
 }
 
-/// A revoked delegation stands under no file: 0 is none.
+/// Key of a revoked delegation, in the index of file 0: no file has this number.
 pub(crate) fn revoked(client: ClientId, state: StateId) -> Key {
     of(DELEGATIONS, &[0, client.0, state.0])
 }
@@ -365,7 +365,7 @@ pub(crate) fn address_use(address: IpAddr) -> Key {
     with_bytes(ADDRESS_USES, &[], &network_of(address))
 }
 
-/// The clients of an address that are not confirmed.
+/// Prefix of the unconfirmed clients of an address.
 pub(crate) fn unconfirmed_of_address(address: IpAddr) -> Key {
     with_bytes(ADDRESS_UNCONFIRMED, &[], &network_of(address))
 }
@@ -376,7 +376,7 @@ pub(crate) fn unconfirmed_of(address: IpAddr, client: ClientId) -> Key {
     key
 }
 
-/// What counts as one address: of IPv6 a network of 64 bits, any address of which one machine can have.
+/// Network that counts as one address: for IPv6 a network of 64 bits, all of which one machine can have.
 fn network_of(address: IpAddr) -> [u8; 16] {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -396,27 +396,27 @@ pub(crate) fn truncate(inode: InodeId) -> Key {
     of(CUTS, &[inode.0])
 }
 
-/// States of a client that ended.
+/// Key of the states of an ended client.
 pub(crate) fn left_states(client: ClientId) -> Key {
     of(LEFTOVERS, &[0, client.0])
 }
 
-/// Slots of a session that ended.
+/// Key of the slots of an ended session.
 pub(crate) fn left_slots(session: SessionId) -> Key {
     with_bytes(LEFTOVERS, &[1], &session.0)
 }
 
-/// Ranges that a lock state let go of.
+/// Key of the ranges that a lock state has dropped.
 pub(crate) fn left_ranges(set: u64) -> Key {
     of(LEFTOVERS, &[2, set])
 }
 
-/// Lock states under an open that was closed.
+/// Key of the lock states of a closed open.
 pub(crate) fn left_locks(open: StateId) -> Key {
     of(LEFTOVERS, &[3, open.0])
 }
 
-/// Layouts of a client that returned all that it had.
+/// Key of the layouts of a client that returned all of them.
 pub(crate) fn left_layouts(client: ClientId) -> Key {
     of(LEFTOVERS, &[4, client.0])
 }
@@ -465,7 +465,7 @@ pub(crate) fn setting(key: &str) -> Key {
     with_bytes(SETTINGS, &[], key.as_bytes())
 }
 
-/// The number that stands `at` bytes into a key; 0 where the key is too short, which no key of ours is.
+/// Number at offset `at` of a key; 0 if the key is too short, which no key of the state machine is.
 pub(crate) fn number(key: &[u8], at: usize) -> u64 {
     key.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! Where a file's bytes are: columns over targets, and the arithmetic between file and object offsets.
+//! Layout of a file's data: columns on targets, and conversion between file and object offsets.
 //!
 //! Objects are packed densely: stripe unit `n` of the file is unit `n / W` of column `n % W`. With a unit U
 //! and W = 3:
@@ -9,42 +9,42 @@
 //! column 0  │ 0  │ 3U │ 6U …       object offsets 0, U, 2U
 //! ```
 //!
-//! Column `c` is kept by target `(c + first) % W` of the file's device, so that many files share one device,
-//! and yet start at different targets.
+//! Target `(c + first) % W` of the file's device keeps column `c`, so that many files share one device, and
+//! yet begin at different targets.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, TargetId};
 
-/// Bytes on one column before going on to the next: a multiple of 64 KiB, at most 1 GiB. The low six bits of
-/// `nfl_util` are flags, hence a multiple of 64 at the least (RFC 8881, section 13.3).
+/// Stripe unit: bytes on one column before the next, a multiple of 64 KiB, at most 1 GiB. The low six bits of
+/// `nfl_util` are flags, so it must be at least a multiple of 64 (RFC 8881, section 13.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32")]
 pub struct StripeUnit(u32);
 
 impl StripeUnit {
-    /// What it must be a multiple of.
+    /// Bytes that a stripe unit must be a multiple of.
     pub const STEP_BYTES: u32 = 64 * 1024;
-    /// The largest.
+    /// Maximum in bytes.
     pub const BYTES_MAX: u32 = 1024 * 1024 * 1024;
     /// 1 MiB.
     pub const DEFAULT: StripeUnit = StripeUnit(1024 * 1024);
 
-    /// Checks the bounds.
+    /// Makes a stripe unit; none if `bytes` is out of bounds.
     #[must_use]
     pub fn new(bytes: u32) -> Option<Self> {
         (bytes > 0 && bytes <= Self::BYTES_MAX && bytes.is_multiple_of(Self::STEP_BYTES))
             .then_some(Self(bytes))
     }
 
-    /// In bytes.
+    /// Stripe unit in bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         self.0
     }
 }
 
-/// From a record: a damaged one is an error here, not a division by zero later.
+/// Conversion from a record: a damaged one is an error here, not a division by zero later.
 impl TryFrom<u32> for StripeUnit {
     type Error = &'static str;
 
@@ -53,21 +53,21 @@ impl TryFrom<u32> for StripeUnit {
     }
 }
 
-/// Where the data of one file are.
+/// Layout of the data of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLayout {
-    /// The targets, in order.
+    /// Device: the ordered list of targets.
     pub device: DeviceId,
-    /// The target of column 0, as an index in the device.
+    /// Target of column 0, as an index in the device.
     pub first: u32,
-    /// Bytes on one column before the next.
+    /// Stripe unit.
     pub unit: StripeUnit,
-    /// Columns: the number of the device's targets, 1 to [`COLUMNS_MAX`].
+    /// Number of columns: the number of the device's targets, 1 to [`COLUMNS_MAX`].
     #[serde(deserialize_with = "columns")]
     pub columns: u32,
 }
 
-/// Columns of one file at most: a layout with more handles would not fit into a client's reply.
+/// Maximum of columns of one file: a layout with more handles would not fit into a reply.
 pub const COLUMNS_MAX: u32 = 64;
 
 fn columns<'de, D: serde::Deserializer<'de>>(record: D) -> Result<u32, D::Error> {
@@ -78,33 +78,33 @@ fn columns<'de, D: serde::Deserializer<'de>>(record: D) -> Result<u32, D::Error>
     Err(serde::de::Error::custom("a number of columns that cannot be"))
 }
 
-/// A run of bytes of a file on one column.
+/// Contiguous bytes of a file on one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// The column.
     pub column: u32,
-    /// Where the run starts in the file.
+    /// Offset of the first byte in the file.
     pub file_offset: u64,
-    /// Where the run starts in the object.
+    /// Offset of the first byte in the object.
     pub object_offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
 impl FileLayout {
-    /// The index in the device of the target that keeps `column`.
+    /// Index in the device of the target of `column`.
     #[must_use]
     pub fn target_index(&self, column: u32) -> usize {
         ((u64::from(column) + u64::from(self.first)) % u64::from(self.columns)) as usize
     }
 
-    /// The target that keeps `column`, from the device's list.
+    /// Target of `column`, from the device's list.
     #[must_use]
     pub fn target(&self, targets: &[TargetId], column: u32) -> Option<TargetId> {
         targets.get(self.target_index(column)).copied()
     }
 
-    /// The runs of bytes `offset..offset + len`, in file order, one for each stripe unit touched.
+    /// Extents of the bytes `offset..offset + len`, in file order, one for each stripe unit touched.
     pub fn extents(&self, offset: u64, len: u64) -> impl Iterator<Item = Extent> + use<> {
         let (unit, columns) = (u64::from(self.unit.bytes()), u64::from(self.columns));
         let end = offset.saturating_add(len);
@@ -123,7 +123,7 @@ impl FileLayout {
         })
     }
 
-    /// How long the object of `column` is in a file of `size` bytes without holes.
+    /// Length of the object of `column` in a file of `size` bytes without holes.
     #[must_use]
     pub fn object_len(&self, column: u32, size: u64) -> u64 {
         let (unit, columns, column) =
@@ -133,7 +133,7 @@ impl FileLayout {
         size / row * unit + within
     }
 
-    /// Where a byte of the object of `column` is in the file: the way back from an [`Extent`].
+    /// File offset of a byte of the object of `column`: the reverse of an [`Extent`].
     #[must_use]
     pub fn file_offset(&self, column: u32, object_offset: u64) -> u64 {
         let (unit, columns, column) =
@@ -142,8 +142,7 @@ impl FileLayout {
         stripe.saturating_mul(unit).saturating_add(object_offset % unit)
     }
 
-    /// What `column` has of the bytes `offset..offset + len` of the file: one run of its object, as (offset,
-    /// bytes).
+    /// Range of the object of `column` for the bytes `offset..offset + len` of the file, as (offset, bytes).
     #[must_use]
     pub fn object_range(&self, column: u32, offset: u64, len: u64) -> (u64, u64) {
         let start = self.object_len(column, offset);

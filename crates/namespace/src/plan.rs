@@ -1,14 +1,14 @@
-//! The plan of one command: the changes that it will make, gathered before any of them is made.
+//! Plan of one command: its changes, collected before any of them is made.
 //!
 //! ```text
 //! view ─▶ Plan: reads, checks, puts ─┬▶ the end ─▶ Changes ─▶ commit ─▶ edit
-//!           ▲ reads its own puts     └▶ Stop: dropped with all that it has put
+//!           ▲ reads its own puts     └▶ Stop: dropped with all its puts
 //! ```
 //!
-//! **A refusal changes nothing, and the compiler holds that.** A command sees a [`Plan`], which has a view of
-//! the store and no [`Edit`]: its puts and deletes are kept in memory, where its own later reads find them.
-//! It may be refused at any point. Only [`Changes::commit`] has an edit, and it knows no command: it can fail
-//! when the store fails, and in no other way.
+//! **A refusal changes nothing, and the compiler ensures that.** A command sees a [`Plan`], which has a view
+//! of the store and no [`Edit`]: its puts and deletes are kept in memory, where its own later reads find
+//! them. It may be refused at any point. Only [`Changes::commit`] has an edit, and it knows no command: it
+//! fails only if the store fails.
 //!
 //! **Cost.** A create has six changes, in one node of a B-tree.
 
@@ -22,20 +22,20 @@ use crate::keys::Key;
 use crate::record::{Counters, encode, encode_data};
 use crate::{ClientId, Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Stamp, Time, keys, read};
 
-/// Reason why a command is not carried out.
+/// Reason for which a command is not applied.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The request cannot be granted.
+    /// The request is refused.
     Refused(Error),
     /// Other clients have delegations of this file.
     Delegated(InodeId),
-    /// The store contradicts itself, as it does on every replica: a fault of this program.
+    /// The store contradicts itself, on every replica: a fault of this program.
     Broken(Broken),
     /// The store failed; the batch is lost.
     Failed(StoreError),
 }
 
-/// Invariant of the store that a command found broken.
+/// Broken invariant of the store, found by a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken(pub &'static str);
 
@@ -57,23 +57,23 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// The changes of one command so far. As a [`View`] it is the store as it will be after them.
+/// Changes of one command so far. As a [`View`] it shows the store after these changes.
 #[derive(Clone)]
 pub(crate) struct Plan<'a> {
     base: &'a dyn View,
     stamp: Stamp,
     caller: Option<ClientId>,
-    /// The counters, once they are changed: they become one change at the end.
+    /// Counters, if they were changed: they become one change at the end.
     counters: Option<Counters>,
     changes: Changes,
 }
 
-/// Changes of a command, in the order of their keys: the new value of each key; none: the key is deleted.
+/// Changes of a command, in the order of their keys: the new value of each key; none: a deletion.
 #[derive(Clone, Default)]
 pub struct Changes(BTreeMap<Key, Option<Vec<u8>>>);
 
 impl Changes {
-    /// Makes the changes.
+    /// Makes the changes in the store.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -98,28 +98,28 @@ impl IntoIterator for Changes {
 }
 
 impl<'a> Plan<'a> {
-    /// A plan without changes, of a command with this stamp.
+    /// Makes an empty plan for a command with this stamp.
     pub fn new(base: &'a dyn View, stamp: Stamp) -> Self {
         Self { base, stamp, caller: None, counters: None, changes: Changes::default() }
     }
 
-    /// The plan, of a command that this client asks for.
+    /// Sets the client that requested the command.
     pub fn of(mut self, caller: ClientId) -> Self {
         self.caller = Some(caller);
         self
     }
 
-    /// The client that asks for the command; none: NFSv3, or the cluster itself.
+    /// Client that requested the command; none: NFSv3, or the cluster itself.
     pub fn caller(&self) -> Option<ClientId> {
         self.caller
     }
 
-    /// The time of the stamp.
+    /// Time of the stamp.
     pub fn now(&self) -> Time {
         self.stamp.time
     }
 
-    /// The random bits of the stamp.
+    /// Random bits of the stamp.
     pub fn random(&self) -> u64 {
         self.stamp.random
     }
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
         (self.stamp.random as u32).max(1)
     }
 
-    /// The store as it will be after the changes.
+    /// View of the store after the changes.
     pub fn view(&self) -> &dyn View {
         self
     }
@@ -141,7 +141,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Puts a record, or deletes its key when the record is that of nothing.
+    /// Puts a record, or deletes its key if the record has the default value.
     pub fn put_or_delete<T>(&mut self, key: &[u8], record: &T) -> Result<(), StoreError>
     where
         T: Serialize + Default + PartialEq,
@@ -153,17 +153,17 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Puts data of a small file.
+    /// Puts inline data.
     pub fn put_data(&mut self, key: &[u8], data: &[u8]) {
         self.change(key, Some(encode_data(key, data)));
     }
 
-    /// Puts a key that has no record: its presence says all.
+    /// Puts a key without a record, a mark.
     pub fn mark(&mut self, key: &[u8]) {
         self.change(key, Some(vec![]));
     }
 
-    /// Deletes a key, if it is there.
+    /// Deletes a key, if it exists.
     pub fn delete(&mut self, key: &[u8]) {
         self.change(key, None);
     }
@@ -172,7 +172,7 @@ impl<'a> Plan<'a> {
         self.changes.0.insert(key.to_vec(), value);
     }
 
-    /// Changes the counters, and returns what `change` took from them.
+    /// Changes the counters, and returns the result of `change`.
     pub fn count<T>(&mut self, change: impl FnOnce(&mut Counters) -> T) -> Result<T, StoreError> {
         let mut counters = self.counters()?;
         let taken = change(&mut counters);
@@ -180,7 +180,7 @@ impl<'a> Plan<'a> {
         Ok(taken)
     }
 
-    /// The counters as they will be.
+    /// Counters after the changes.
     pub fn counters(&self) -> Result<Counters, StoreError> {
         match &self.counters {
             Some(counters) => Ok(counters.clone()),
@@ -188,12 +188,12 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether the command has changed as many records as it should: the rest of its work is a leftover.
+    /// True if the command has changed as many records as it may: the rest of its work becomes a leftover.
     pub fn is_full(&self) -> bool {
         self.changes.0.len() >= RECORDS_OF_COMMAND_MAX
     }
 
-    /// The changes, with that of the counters.
+    /// Returns the changes, with the counters.
     pub fn finish(mut self) -> Result<Changes, StoreError> {
         if let Some(counters) = self.counters.take() {
             self.put(&keys::counters(), &counters)?;
@@ -201,12 +201,12 @@ impl<'a> Plan<'a> {
         Ok(self.changes)
     }
 
-    /// The inode that a handle names.
+    /// Returns an inode; `Stale` if it does not exist.
     pub fn inode(&self, inode: InodeId) -> Result<Inode, Stop> {
         Ok(read::inode(self.view(), inode)?.ok_or(Error::Stale)?)
     }
 
-    /// The directory that a handle names.
+    /// Returns a directory; an error if the inode is not one.
     pub fn directory(&self, dir: InodeId) -> Result<Inode, Stop> {
         let inode = self.inode(dir)?;
         if inode.directory().is_none() {
@@ -240,7 +240,7 @@ impl View for Plan<'_> {
         }
         let mut stopped = false;
         self.base.scan(from, to, &mut |key, value| {
-            // Changed keys below this one come first; a change of this one hides it.
+            // Changed keys below this one come first; a change of this key replaces its value.
             while let Some((changed, change)) = changes.next_if(|(changed, _)| changed.as_slice() <= key) {
                 let flow = visit_change(changed, change.as_deref(), visit);
                 if flow.is_break() || changed == key {

@@ -1,14 +1,14 @@
-//! What is kept under the keys.
+//! Records: the values of the store.
 //!
 //! ```text
 //! │version 1│crc32c 4, little-endian│ record, postcard │
 //! ```
 //!
-//! The checksum is over key, version and record: a damaged value, or one under another's key, is an error
-//! where it is read, and nothing ever reckons with it.
+//! The checksum is over key, version and record: a damaged value, or a value under another key, is an error
+//! of the read, and is never used.
 //!
-//! A record that must change gets a new version byte and a reader for the old one; stores are never rewritten
-//! at once.
+//! A record whose format must change gets a new version byte and a reader for the old one; stores are never
+//! rewritten at once.
 
 use std::net::IpAddr;
 
@@ -22,13 +22,13 @@ use crate::{
     Stateid, Time, keys,
 };
 
-/// The version of every record so far.
+/// Version of every record so far.
 const VERSION: u8 = 1;
 
-/// Version and checksum.
+/// Bytes of version and checksum.
 const HEADER_BYTES: usize = 5;
 
-/// The bytes of a record under `key`.
+/// Bytes of a record under `key`.
 pub(crate) fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = postcard::to_extend(record, vec![VERSION, 0, 0, 0, 0])
         .map_err(|cause| StoreError { doing: "encode a record", cause: cause.to_string() })?;
@@ -37,30 +37,31 @@ pub(crate) fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Vec<u8>, St
     Ok(bytes)
 }
 
-/// The bytes of a small file's data under `key`: as they are, behind the same header.
+/// Bytes of inline data under `key`: the raw data, after the same header.
 pub(crate) fn encode_data(key: &[u8], data: &[u8]) -> Vec<u8> {
     let header = [&[VERSION][..], &checksum(key, data)].concat();
     [&header, data].concat()
 }
 
-/// The record in `bytes`, which stand under `key`.
+/// Decodes the record in `bytes`, the value of `key`.
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
     postcard::from_bytes(sound(key, bytes)?).map_err(|cause| failed(cause.to_string()))
 }
 
-/// The head of the record in `bytes`: a struct of its first fields. What follows is only checked for damage.
+/// Decodes the head of the record in `bytes`, a struct of its first fields. The rest is only checked for
+/// damage.
 pub(crate) fn decode_head<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
     let head = postcard::take_from_bytes(sound(key, bytes)?);
     head.map(|(head, _)| head).map_err(|cause| failed(cause.to_string()))
 }
 
-/// A small file's data in `bytes`, which stand under `key`.
+/// Returns the inline data in `bytes`, the value of `key`.
 pub(crate) fn decode_data(key: &[u8], bytes: Vec<u8>) -> Result<Bytes, StoreError> {
     sound(key, &bytes)?;
     Ok(Bytes::from(bytes).slice(HEADER_BYTES..))
 }
 
-/// The record's own bytes, which are as they were written.
+/// Checks the header, and returns the bytes of the record.
 fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
     match bytes {
         [VERSION, a, b, c, d, record @ ..] => {
@@ -74,8 +75,8 @@ fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
     }
 }
 
-/// Whether the value that stands under `key` is as it was written: a record whose checksum is right, a mark,
-/// or not one of the state machine's.
+/// True if the value of `key` is undamaged: a record with the right checksum, a mark, or a value that is not
+/// the state machine's.
 #[must_use]
 pub fn is_sound(key: &[u8], value: &[u8]) -> bool {
     let is_ours = key.first().is_some_and(|tag| *tag < keys::OTHERS);
@@ -90,37 +91,37 @@ fn checksum(key: &[u8], record: &[u8]) -> [u8; 4] {
     [key, &[VERSION], record].iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part)).to_le_bytes()
 }
 
-/// The record under `key`.
+/// Reads the record of `key`.
 pub(crate) fn get<T: DeserializeOwned>(view: &dyn View, key: &[u8]) -> Result<Option<T>, StoreError> {
     view.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
-/// What the next ids are, and how much there is.
+/// Next ids, and numbers of records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counters {
     pub next_inode: u64,
     pub next_state: u64,
-    /// The low half of the next client id.
+    /// Low half of the next client id.
     pub next_client: u32,
-    /// The high half of every client id: random, so that another cluster's ids and the data servers' are
-    /// others.
+    /// High half of every client id: random, so that the ids differ from those of other clusters and of data
+    /// servers.
     pub client_prefix: u32,
     pub next_session: u32,
     pub next_deferred: u64,
     pub next_device: u64,
-    /// Inodes in use, orphans and the root among them.
+    /// Inodes in use, orphans and the root included.
     pub inodes: u64,
-    /// Clients that CREATE_SESSION has not confirmed.
+    /// Unconfirmed clients, before CREATE_SESSION.
     pub unconfirmed: u32,
     /// States of clients, by kind.
     pub states: StateCounts,
-    /// Clients that it has confirmed.
+    /// Confirmed clients.
     pub clients: u32,
     /// Sessions.
     pub sessions: u32,
 }
 
-/// The first fields of an inode.
+/// First fields of an inode.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct InodeHead {
     #[expect(dead_code, reason = "it stands before the generation")]
@@ -128,7 +129,7 @@ pub(crate) struct InodeHead {
     pub generation: u32,
 }
 
-/// What the clients of one address have, or of one network of IPv6.
+/// Counts of one address, or of one IPv6 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct AddressUse {
     pub unconfirmed: u32,
@@ -153,45 +154,45 @@ pub(crate) struct CookieEntry {
 /// An extended attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Xattr {
-    /// Where a listing goes on after it: the object's change attribute when it was made, so never another's.
+    /// Cookie for the next page of a listing: the object's change attribute at the creation, so it is unique.
     pub cookie: u64,
     pub value: Vec<u8>,
 }
 
-/// How the record of an [`Xattr`] begins: postcard has a list's length before it, as it has a number.
+/// Beginning of the record of an [`Xattr`]: postcard encodes a list's length before the list, as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct XattrHead {
     pub cookie: u64,
     pub value_bytes: u64,
 }
 
-/// A client (RFC 8881, section 18.35.5: the record that its table speaks of).
+/// Record of a client (the record of the table in RFC 8881, section 18.35.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRecord {
     /// Its id.
     pub id: ClientId,
     /// `co_ownerid`.
     pub owner: Vec<u8>,
-    /// `co_verifier`: another one is another incarnation of the client.
+    /// `co_verifier`: a different value is another incarnation of the client.
     pub verifier: [u8; 8],
-    /// Who made it.
+    /// Principal of its EXCHANGE_ID.
     pub principal: Principal,
-    /// Whether CREATE_SESSION confirmed it.
+    /// True if CREATE_SESSION has confirmed it.
     pub confirmed: bool,
     /// Sequence of the last CREATE_SESSION; the next one is one more.
     pub sequence: u32,
-    /// Reply to the last CREATE_SESSION, for its repetition.
+    /// Reply to the last CREATE_SESSION, for a retry.
     pub created_session: Option<Reply>,
-    /// Whether RECLAIM_COMPLETE came.
+    /// True after RECLAIM_COMPLETE.
     pub reclaim_complete: bool,
-    /// When its lease was found run out: it has its state by courtesy, until somebody wants what it has.
+    /// Time at which its lease was found to have run out: it keeps its state by courtesy until a conflict.
     pub lapsed: Option<Time>,
-    /// Where it has come from with its verifier; first where it was made, which is where it counts.
+    /// Addresses from which it has sent its verifier. The first is the address of its creation, at which it
+    /// is counted.
     pub addresses: Vec<IpAddr>,
 }
 
-/// The incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its
-/// place.
+/// Incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct OwnerRecord {
     pub confirmed: Option<ClientId>,
@@ -203,57 +204,57 @@ pub(crate) struct OwnerRecord {
 pub struct SessionRecord {
     /// Its id.
     pub id: SessionId,
-    /// Whose it is.
+    /// Client.
     pub client: ClientId,
-    /// Its limits.
+    /// Limits.
     pub channels: Channels,
 }
 
-/// The last compound of a slot, and what the first change of it that arrived was answered.
+/// Last compound of a slot, with the reply to its first change that arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SlotRecord {
     pub sequence: u32,
     pub index: u32,
     pub reply: Reply,
-    /// Whether the replies to further changes have records of their own.
+    /// True if there are records with the replies to further changes.
     pub more: bool,
 }
 
-/// A call of NFSv3 that was carried out.
+/// NFSv3 call that was processed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallRecord {
-    /// Its place in the order of calls.
+    /// Number in the order of calls.
     pub number: u64,
-    /// When its first command was carried out.
+    /// Time of its first command.
     pub time: Time,
-    /// What its commands were answered: few have more than one.
+    /// Replies to its commands; most calls have one.
     pub replies: Vec<(u32, Reply)>,
 }
 
-/// Which calls there are.
+/// Range of the numbers of recorded calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct CallOrder {
     pub oldest: u64,
     pub next: u64,
 }
 
-/// A metaserver's session.
+/// Session of a metaserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServerRecord {
-    /// Which life of the member it belongs to; no two of any member have the same.
+    /// Incarnation of the member's process; unique among all members.
     pub life: u64,
-    /// What the process chose, to be told from the one before it.
+    /// Random number of the process, which distinguishes it from the process before.
     pub nonce: u64,
 }
 
-/// The last command of a slot of that session.
+/// Last command of a slot of a metaserver's session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServerSlot {
     pub sequence: u64,
     pub reply: Reply,
 }
 
-/// What a stateid names.
+/// State of a stateid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// An open.
@@ -280,7 +281,7 @@ pub struct StateCounts {
 }
 
 impl StateCounts {
-    /// The number of states of the same kind as `state`.
+    /// Count of the states of the same kind as `state`.
     pub(crate) fn of(&mut self, state: &State) -> &mut u64 {
         match state {
             State::Open(_) => &mut self.opens,
@@ -292,7 +293,7 @@ impl StateCounts {
 }
 
 impl State {
-    /// The stateid as it is now.
+    /// Current stateid.
     #[must_use]
     pub fn stateid(&self) -> Stateid {
         match self {
@@ -303,7 +304,7 @@ impl State {
         }
     }
 
-    /// Whose it is.
+    /// Client.
     #[must_use]
     pub fn client(&self) -> ClientId {
         match self {
@@ -314,7 +315,7 @@ impl State {
         }
     }
 
-    /// The file.
+    /// File.
     #[must_use]
     pub fn inode(&self) -> InodeId {
         match self {
@@ -326,10 +327,10 @@ impl State {
     }
 }
 
-/// What one open-owner of a client has open: one state for each file, whatever the number of OPENs.
+/// Open of a file by an open-owner: one state for each file, whatever the number of OPENs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenState {
-    /// Its stateid now.
+    /// Current stateid.
     pub stateid: Stateid,
     /// The client.
     pub client: ClientId,
@@ -337,19 +338,19 @@ pub struct OpenState {
     pub inode: InodeId,
     /// The open-owner.
     pub owner: Vec<u8>,
-    /// The union of what was asked for.
+    /// Union of the access of all OPENs.
     pub access: Share,
-    /// The union of what was denied.
+    /// Union of the deny of all OPENs.
     pub deny: Share,
-    /// Which pairs of access and deny were opened, one bit for each pair: OPEN_DOWNGRADE may only go to a
-    /// union of some of them (RFC 8881, section 18.18.3).
+    /// Pairs of access and deny of all OPENs, one bit for each pair: OPEN_DOWNGRADE may only go to a union of
+    /// some of them (RFC 8881, section 18.18.3).
     pub opened: u16,
 }
 
-/// The locks of one lock-owner of a client on one file.
+/// Locks of one lock-owner of a client on one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockState {
-    /// Its stateid now.
+    /// Current stateid.
     pub stateid: Stateid,
     /// The client.
     pub client: ClientId,
@@ -357,83 +358,80 @@ pub struct LockState {
     pub inode: InodeId,
     /// The lock-owner.
     pub owner: Vec<u8>,
-    /// The open that the first lock came through; its CLOSE ends this state.
+    /// Open of the first lock; its CLOSE ends this state.
     pub open: StateId,
-    /// Ranges held.
+    /// Number of locked ranges.
     pub ranges: u32,
-    /// The set that its ranges are kept in: at first its own id, and another one when many ranges went at
-    /// once.
+    /// Set of its ranges: at first its own id, and another one after the removal of many ranges at once.
     pub set: u64,
 }
 
-/// A client's layout of one file.
+/// Layout of one file of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutState {
-    /// Its stateid now.
+    /// Current stateid.
     pub stateid: Stateid,
     /// The client.
     pub client: ClientId,
     /// The file.
     pub inode: InodeId,
-    /// The most that was given.
+    /// Highest mode that was granted.
     pub mode: IoMode,
-    /// Whether it is being recalled: the sequence has moved on for that.
+    /// True during a recall: the sequence has been advanced for it.
     pub recalled: bool,
-    /// The file's change attribute at the grant to write, or at a LAYOUTCOMMIT since: to be compared with
+    /// The file's change attribute at the grant to write, or at a later LAYOUTCOMMIT: compared with
     /// [`Unsettled::times_set`].
     pub committed: u64,
-    /// The exported directory that the client named the file through first: its handles name it, so a recall
-    /// does.
+    /// Exported directory in the client's first file handle: a recall uses the same handle.
     pub export: InodeId,
 }
 
-/// The mark on a file that a client has, or had, a layout to write of: size, times and change attribute of
-/// its inode may be older than what the data servers have acknowledged, because a client tells them later
-/// (LAYOUTCOMMIT) or, if it dies or only called fdatasync, never.
+/// Mark of an unsettled file: a client has, or had, a layout to write of it. Size, times and change attribute
+/// of its inode may be older than the writes that the data servers have acknowledged: a client reports them
+/// later (LAYOUTCOMMIT) or, if it dies or only called fdatasync, never.
 ///
 /// ```text
-///            grant of a layout to write            the last one goes          Observe, durable
+///            grant of a layout to write            last one ended             Observe, durable
 /// settled ──────────────────────────────▶ marked ───────────────────▶ to settle ───────────────▶ settled
 ///                                           ▲                             │
 ///                                           └──── the next grant ─────────┘
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unsettled {
-    /// The last grant of such a layout, by random bits. What was seen before it does not settle the file.
+    /// Last grant of such a layout, as random bits. An earlier observation does not settle the file.
     pub grant: u64,
-    /// [`crate::Observation::version`] of what the inode says.
+    /// [`crate::Observation::version`] of the inode's attributes.
     pub version: u64,
-    /// The file's change attribute when its modification time was set last, or 0. A client writes its data
-    /// out before it sends the SETATTR, but commits the layout only afterwards, and does not say when it
-    /// wrote (Linux never sends `loca_time_modify`): the time that was set, by `cp -p` or `tar x`, then
-    /// stands.
+    /// The file's change attribute at the last change of its modification time, or 0. A client writes its
+    /// data before the SETATTR, but sends LAYOUTCOMMIT only afterwards, without the time of the writes (Linux
+    /// never sends `loca_time_modify`). So the time that was set, by `cp -p` or `tar x`, stays.
     pub times_set: u64,
 }
 
 impl Unsettled {
-    /// Whether the modification time was set since this layout to write was granted or committed.
+    /// True if the modification time was set after the grant or the last commit of this layout to write.
     #[must_use]
     pub fn has_times_set(&self, layout: &LayoutState) -> bool {
         layout.mode == IoMode::ReadWrite && self.times_set > layout.committed
     }
 }
 
-/// A client's read delegation of one file.
+/// Read delegation of one file of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationState {
     /// Its stateid.
     pub stateid: Stateid,
     /// The client.
     pub client: ClientId,
-    /// The file; of a revoked one perhaps no longer there.
+    /// File; for a revoked delegation it may not exist any more.
     pub inode: InodeId,
-    /// Whether it was taken away, which its client has yet to acknowledge with FREE_STATEID.
+    /// True if it was revoked, and its client has not acknowledged that with FREE_STATEID yet.
     pub revoked: bool,
-    /// The exported directory that the client named the file through: its handles name it, so a recall does.
+    /// Exported directory in the client's file handle: a recall uses the same handle.
     pub export: InodeId,
 }
 
-/// One locked range; where it ends and of which set it is are in its key.
+/// One locked range; its end and its set are in its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldLock {
     pub start: u64,
@@ -441,12 +439,12 @@ pub(crate) struct HeldLock {
     pub inode: InodeId,
 }
 
-/// What an index says of a locked range.
+/// Index entry of a locked range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RangeOf {
-    /// The lock state that made it, and holds it if its set is still the one in the key.
+    /// Lock state that made it, and holds it if its set is still the set in the key.
     pub state: StateId,
-    /// Where the range starts, if the key has its end; else where it ends.
+    /// Start of the range, if the key has its end; otherwise its end.
     pub other_end: u64,
 }
 
@@ -457,48 +455,48 @@ pub struct Held {
     pub range: ByteRange,
     /// Shared or exclusive.
     pub kind: LockKind,
-    /// The lock state that holds it.
+    /// Lock state of the range.
     pub state: StateId,
 }
 
-/// How far the states of a client that ended are removed, in the order of their ids.
+/// Progress of the removal of an ended client's states, in the order of their ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct LeftStates {
-    /// The last state that is gone.
+    /// Last state that was removed.
     pub after: StateId,
 }
 
-/// How far a set of ranges is removed, in the order of their ends.
+/// Progress of the removal of a set of ranges, in the order of their ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct LeftRanges {
-    /// Ranges that end here or before are gone.
+    /// Ranges that end here or before are removed.
     pub after: u64,
 }
 
-/// How far the lock states under a closed open are removed, in the order of their owners.
+/// Progress of the removal of the lock states of a closed open, in the order of their owners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LeftLocks {
     pub inode: InodeId,
     pub client: ClientId,
-    /// Lock states of owners before this one are gone.
+    /// Lock states of owners before this one are removed.
     pub from: Vec<u8>,
 }
 
-/// How far the layouts of a client that returned all of them are removed, in the order of their ids.
+/// Progress of the removal of layouts after a return of all layouts, in the order of their ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct LeftLayouts {
     /// Layouts with ids below this are returned.
     pub before: StateId,
-    /// States up to this one were looked at.
+    /// States up to this one were checked.
     pub after: StateId,
 }
 
-/// How a file is used, so that an OPEN need not look at every other open of the file to see that none is in
-/// its way.
+/// Summary of a file's use, so that an OPEN need not read every other open of the file to find that there is
+/// no conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Use {
     pub opens: u32,
-    /// Opens with access to read, and so on.
+    /// Opens with access to read; the other fields are similar.
     pub reading: u32,
     pub writing: u32,
     pub denying_read: u32,

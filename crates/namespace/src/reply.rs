@@ -1,4 +1,4 @@
-//! What `apply` answers. Replies are stored in slots, so they are as lasting as commands.
+//! Replies to commands. They are stored in slots, so their format lasts as long as that of commands.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use crate::{
     ByteRange, Change, Channels, ClientId, DeviceId, FileLayout, Inode, InodeId, LockKind, SessionId, Stateid,
 };
 
-/// The outcome of a command.
+/// Reply to a command.
 #[expect(missing_docs, reason = "each variant tells what its fields are")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// What was asked cannot be.
+    /// The request was refused.
     Refused(Error),
-    /// Done; there is nothing to say.
+    /// Done, without further values.
     Done,
-    /// Create: the inode, and whether it was there before.
+    /// Create: the inode, and whether it existed before.
     Created { inode: Inode, existed: bool, dir: Change },
     /// Link.
     Linked { inode: Inode, dir: Change },
-    /// Remove: what the name named, as it is now (links 0: no name is left), and its clients' layouts to
-    /// recall.
+    /// Remove: the inode of the name, after the command (links 0: no name is left), for the recall of its
+    /// layouts.
     Removed { inode: Inode, dir: Change },
     /// Rename.
     Renamed { from: Change, to: Change, moved: InodeId, replaced: Option<InodeId> },
-    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `deferred`: objects to truncate before anyone
-    /// is answered.
+    /// SetAttributes, Wrote, SetStripe: the inode after the command. `deferred`: a truncation of objects to
+    /// finish before the reply to the client.
     Attributes { inode: Inode, deferred: Option<u64> },
     /// ExchangeId.
     Client { id: ClientId, sequence: u32, confirmed: bool },
@@ -34,11 +34,11 @@ pub enum Reply {
         id: SessionId,
         /// Its client.
         client: ClientId,
-        /// The sequence of the request.
+        /// Sequence of the request.
         sequence: u32,
-        /// The limits that it was given.
+        /// Limits of the session.
         channels: Channels,
-        /// The incarnation of the client that ended with this.
+        /// Incarnation of the client that was ended by this.
         ended: Option<ClientId>,
     },
     /// Open.
@@ -47,18 +47,18 @@ pub enum Reply {
         stateid: Stateid,
         /// The file.
         inode: Inode,
-        /// Whether this OPEN made it.
+        /// True if this OPEN created the file.
         created: bool,
-        /// Of the directory; none for CLAIM_FH.
+        /// Change of the directory; none for CLAIM_FH.
         dir: Option<Change>,
-        /// Objects to truncate before the client is answered.
+        /// Truncation of objects to finish before the reply to the client.
         deferred: Option<u64>,
-        /// The read delegation that came with it.
+        /// Read delegation that was granted.
         delegation: Option<Stateid>,
     },
     /// Close, OpenDowngrade, Lock, Unlock, LayoutRecall, LayoutReturn of a file (none left: no stateid).
     State { stateid: Option<Stateid> },
-    /// Lock or LockTest: who holds what is in the way.
+    /// Lock or LockTest: the conflicting lock.
     Denied(Conflict),
     /// LayoutGet.
     Layout { stateid: Stateid, inode: InodeId, generation: u32, layout: FileLayout },
@@ -66,36 +66,36 @@ pub enum Reply {
     Committed { size: Option<u64> },
     /// DefineDevice.
     Device { id: DeviceId },
-    /// SetXattr, RemoveXattr: of the object.
+    /// SetXattr, RemoveXattr: change of the inode.
     Changed { change: Change },
-    /// Nothing was done, nor is this remembered: other clients have delegations of the file, which must come
-    /// back first.
+    /// No change, and no recorded reply: other clients have delegations of the file, which must be returned
+    /// first.
     Delegated { inode: InodeId },
-    /// ServerStarts: which life of the member this is.
+    /// ServerStarts: incarnation of the member's process.
     Started { life: u64 },
 }
 
-/// A lock that is in the way.
+/// Conflicting lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
-    /// Its range.
+    /// Range.
     pub range: ByteRange,
-    /// Its kind.
+    /// Kind.
     pub kind: LockKind,
-    /// The client that holds it.
+    /// Client.
     pub client: ClientId,
     /// The lock-owner.
     pub owner: Vec<u8>,
 }
 
-/// Why a command was refused. Mapped to NFS4ERR_* and NFS3ERR_* in one file of the metaserver.
+/// Reason of a refusal. Mapped to NFS4ERR_* and NFS3ERR_* in one file of the metaserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Error {
     /// No such name.
     NoEntry,
     /// The name exists.
     Exists,
-    /// The inode is gone.
+    /// The inode was removed.
     Stale,
     /// Not a directory.
     NotDirectory,
@@ -107,15 +107,15 @@ pub enum Error {
     IsSymlink,
     /// The directory is not empty.
     NotEmpty,
-    /// A directory would become its own descendant, or another impossible argument.
+    /// A directory would become its own descendant, or another invalid argument.
     Invalid,
     /// Too many names of one inode, or entries in one directory.
     TooManyLinks,
     /// Too large.
     TooLarge,
-    /// NFSv3's guard did not hold.
+    /// NFSv3's guard did not match.
     NotSync,
-    /// Objects are still being truncated: try again.
+    /// Try again later: for example, objects are still being truncated.
     Delay,
 
     /// No such client.
@@ -128,32 +128,32 @@ pub enum Error {
     NotConfirmed,
     /// EXCHANGE_ID with update: another verifier than the confirmed one.
     NotSame,
-    /// Another principal.
+    /// The client belongs to another principal.
     Permission,
-    /// CREATE_SESSION or state sequence is neither next nor repeated.
+    /// The sequence of CREATE_SESSION or of a state is neither the next nor a retry.
     Misordered,
     /// No such session.
     BadSession,
-    /// RECLAIM_COMPLETE came twice.
+    /// RECLAIM_COMPLETE was sent twice.
     CompleteAlready,
 
     /// No such state, or of another client, kind or file.
     BadStateid,
-    /// The state moved on.
+    /// The state has a newer sequence.
     OldStateid,
-    /// An open of another owner denies it.
+    /// The share reservation of another owner's open denies it.
     ShareDenied,
-    /// A lock kind or a layout that the open does not allow.
+    /// The open does not allow this kind of lock or layout.
     OpenMode,
     /// A lock range that wraps or is empty.
     BadRange,
-    /// Locks are held under it.
+    /// The lock state has locks.
     LocksHeld,
-    /// No layout can be given.
+    /// No layout can be granted.
     LayoutUnavailable,
     /// No such device or target.
     NoDevice,
-    /// The client has as much open, locked and laid out as one client may.
+    /// The client has the maximum of opens, locks and layouts.
     TooManyStates,
 
     /// The delegation was revoked; FREE_STATEID acknowledges it.
@@ -163,19 +163,19 @@ pub enum Error {
     NoXattr,
     /// The value of an extended attribute is too long.
     XattrTooBig,
-    /// The object has as many extended attributes, or as many bytes of them, as one can have.
+    /// The inode has the maximum number of extended attributes, or of their bytes.
     NoXattrRoom,
 
-    /// A newer process of the metaserver began, or many other metaservers did: this one's commands are not
-    /// done any more.
+    /// A newer process of the metaserver has started, or many other metaservers have: commands of this
+    /// process are not applied any more.
     ServerGone,
 
-    /// The state machine broke a rule of its own while it carried the command out, and gave it up.
+    /// The state machine broke an invariant of its own in the command, and dropped it.
     Fault,
 
-    /// There are as many clients or sessions as there may be: of one address, of one client, or in all.
+    /// The maximum of clients or sessions is reached: of one address, of one client, or in total.
     TooManyClients,
 
-    /// A lock or unlock would change too many ranges of its owner one by one.
+    /// A lock or unlock would have to change too many ranges of its owner one by one.
     LockRange,
 }

@@ -1,14 +1,14 @@
-//! The session of each metaserver's process, for commands that neither a client's session nor a call of NFSv3
-//! asked for. A command whose leader was lost on the way is made again, and answered from its slot.
+//! Session of each metaserver's process, for commands without a client's session or a call of NFSv3. A
+//! command whose leader was lost on the way is proposed again, and gets the reply in its slot.
 //!
 //! ```text
-//! 19 member        -> which life of it has the session
+//! 19 member        -> the incarnation of its process that has the session
 //! 1a member slot   -> the sequence of the slot's last command, and its reply
 //! ```
 //!
-//! A process uses a slot again only when it has an answer, or no task waits for one any more. A new life of a
-//! member takes the place of the one before: commands that the earlier one had under way are too late, and
-//! are not done.
+//! A process uses a slot again only after an answer, or when no task waits for one any more. A new process of
+//! a member replaces the one before: pending commands of the earlier process are too late, and are not
+//! applied.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use crate::plan::{Plan, Stop};
 use crate::record::{ServerRecord, ServerSlot, get};
 use crate::{Error, MemberRequest, Node, NodeKey, NodeState, Reply, SERVERS_MAX, keys, read, slot};
 
-/// The reply to a command that was answered before, or comes too late; none: the command is new.
+/// Reply to a command that was answered before, or is too late; none: the command is new.
 pub(crate) fn replay(view: &dyn View, request: &MemberRequest) -> Result<Option<Reply>, StoreError> {
     let refused = |error| Ok(Some(Reply::Refused(error)));
     match get::<ServerRecord>(view, &keys::server(request.member))? {
@@ -32,7 +32,7 @@ pub(crate) fn replay(view: &dyn View, request: &MemberRequest) -> Result<Option<
     }
 }
 
-/// The reply to the command with this request, if the slot still has it.
+/// Reply to the command with this request id, if the slot still has it.
 pub(crate) fn reply(view: &dyn View, request: &MemberRequest) -> Result<Option<Reply>, StoreError> {
     let server = get::<ServerRecord>(view, &keys::server(request.member))?;
     let slot = get::<ServerSlot>(view, &keys::server_slot(request.member, request.slot))?;
@@ -40,7 +40,7 @@ pub(crate) fn reply(view: &dyn View, request: &MemberRequest) -> Result<Option<R
     Ok(slot.filter(|_| server.is_some_and(|server| server.life == request.life)).map(|slot| slot.reply))
 }
 
-/// Keeps a reply in the place of the one before.
+/// Records a reply, in place of the one before.
 pub(crate) fn remember(
     plan: &mut Plan<'_>,
     request: &MemberRequest,
@@ -51,7 +51,7 @@ pub(crate) fn remember(
     plan.put(&key, &slot)
 }
 
-/// Begins the session of a process, once however often it is asked for.
+/// Begins the session of a process; a repetition has no effect.
 pub(crate) fn start(plan: &mut Plan<'_>, member: u64) -> Result<Reply, Stop> {
     let nonce = plan.random();
     let before: Option<ServerRecord> = get(plan.view(), &keys::server(member))?;
@@ -69,8 +69,8 @@ pub(crate) fn start(plan: &mut Plan<'_>, member: u64) -> Result<Reply, Stop> {
     Ok(Reply::Started { life })
 }
 
-/// Forgets the session of one member. A member that is not a metaserver of the map (any more) goes first,
-/// then the one that began first: that may be one that lives, and has to begin again.
+/// Removes the session of one member: first a member that is not in the cluster map, otherwise the one with
+/// the oldest session. If its process still runs, it has to begin a session again.
 fn forget_one(plan: &mut Plan<'_>, all: &[(u64, ServerRecord)]) -> Result<(), StoreError> {
     let mut first = None;
     for (member, server) in all {

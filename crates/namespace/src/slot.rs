@@ -1,14 +1,14 @@
-//! Replay cache of a session slot: the reply to each change of the compound that the slot carried last.
+//! Replay cache of a session slot: the reply to each change of the slot's last compound.
 //!
 //! ```text
-//! first change of a sequence   14 session slot        -> its sequence, index and reply; it replaces the one before
-//! each further one             15 session slot index  -> its reply
+//! first change of a sequence   14 session slot        -> its sequence, index and reply; replaces the one
+//! before each further change          15 session slot index  -> its reply
 //! ```
 //!
-//! Nearly every compound has one change, and so one put. One of n changes has n + 1: the second notes in the
-//! slot that there are more, so that the first change of the next sequence knows whether there is anything to
-//! remove. Bounded: a session has as many slots, and a compound as many changes, as the session's limits
-//! allow operations.
+//! Nearly every compound has one change, and so one put. A compound with n changes has n + 1 puts: the second
+//! change marks in the slot that there are more, so that the first change of the next sequence knows whether
+//! there are replies to remove. Bounded: the session's limits bound the number of its slots, and the number
+//! of changes of a compound.
 
 use std::ops::ControlFlow;
 
@@ -20,11 +20,11 @@ use crate::{
     ClientId, CompoundRequest, Error, RECORDS_OF_COMMAND_MAX, Reply, SessionId, SessionRecord, keys, read,
 };
 
-/// Result of a replay look-up: the memory of a command that arrives.
+/// Result of a replay look-up for a command.
 pub(crate) enum Replay {
-    /// The command was answered so, or can no longer be done.
+    /// The command was answered so before, or is too late.
     Reply(Reply),
-    /// The command is new: the record of the slot, and the client of the session.
+    /// The command is new; has the record of the slot, and the client of the session.
     New(Option<SlotRecord>, ClientId),
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn replay(view: &dyn View, request: &CompoundRequest) -> Result<Repla
     }
 }
 
-/// The reply to the command with this request, if the slot still has it.
+/// Reply to the command with this request id, if the slot still has it.
 pub(crate) fn reply(view: &dyn View, request: &CompoundRequest) -> Result<Option<Reply>, StoreError> {
     match get::<SlotRecord>(view, &keys::slot(request.session, request.slot))? {
         Some(slot) => reply_in(view, request, &slot),
@@ -71,7 +71,7 @@ fn reply_in(
     get(view, &keys::slot_reply(request.session, request.slot, request.index))
 }
 
-/// Keeps a reply. `slot` is the record that [`replay`] found.
+/// Records a reply. `slot` is the record that [`replay`] found.
 pub(crate) fn remember(
     plan: &mut Plan<'_>,
     request: &CompoundRequest,
@@ -79,7 +79,7 @@ pub(crate) fn remember(
     reply: &Reply,
 ) -> Result<(), StoreError> {
     if read::session(plan.view(), request.session)?.is_none() {
-        return Ok(()); // the command ended it
+        return Ok(()); // the command ended the session
     }
     let key = keys::slot(request.session, request.slot);
     match slot {
@@ -100,8 +100,8 @@ pub(crate) fn remember(
     }
 }
 
-/// Forgets the slots of a session, as many as the command has room for. Whether these were all: a session has
-/// up to 64 slots of 128 replies.
+/// Removes the slots of a session, up to the bound of the command. Returns true if all are removed: a session
+/// has up to 64 slots of 128 replies.
 pub(crate) fn forget(plan: &mut Plan<'_>, session: SessionId) -> Result<bool, StoreError> {
     for prefix in [keys::slots(session), keys::slot_replies(session, None)] {
         let mut some = Vec::new();

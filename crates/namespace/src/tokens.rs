@@ -1,15 +1,15 @@
-//! Join tokens: each lets one machine into the cluster, once. The token itself is not here, only its id: the
-//! key that a machine proves to hold is derived from the id, the end and the cluster's secret, so that a
-//! store or a backup gives none away.
+//! Join tokens: each lets one machine into the cluster, once. Only the token's id is stored. The key that a
+//! machine proves to have is derived from the id, the expiry and the cluster's secret, so a store or a backup
+//! reveals no token.
 //!
 //! ```text
 //! Make ─▶ unused ── Use by a machine ─▶ used ─┐
 //!            ├──── Revoke ───────────────────┴─▶ gone
-//!            └──── its end, at the next Make ──▶ gone
+//!            └──── expiry, at the next Make ───▶ gone
 //! ```
 //!
-//! A used token stays until its end: a machine whose answer was lost asks again with the ticket that it used
-//! it with, and another one is told the name of that machine.
+//! A used token stays until its expiry. A machine whose answer was lost asks again with the ticket of its
+//! first use; another machine gets the name of the first in the refusal.
 
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
@@ -18,30 +18,30 @@ use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{Error, NODE_TEXT_BYTES_MAX, Reply, Time, keys, read};
 
-/// Tokens that have not ended, used or not: more machines than are set up in a week.
+/// Maximum of tokens before their expiry, used or not: more machines than an operator installs in a week.
 pub const JOIN_TOKENS_MAX: usize = 1024;
 
-/// One token.
+/// Record of a join token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinToken {
-    /// Tells it from others; random, not 0.
+    /// Id; random, not 0.
     pub id: u64,
-    /// Its end, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     pub expires: u64,
-    /// When it was made.
+    /// Time of its creation.
     pub made: Time,
-    /// None: it has let no machine in.
+    /// Use; none: it has let no machine in.
     pub used: Option<TokenUse>,
 }
 
-/// The use of a token.
+/// Use of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUse {
-    /// The name of the machine that it let in.
+    /// Name of the machine.
     pub name: String,
-    /// When.
+    /// Time of the use.
     pub time: Time,
-    /// Random bits that the machine chose: it alone is told the same again.
+    /// Random bits chosen by the machine: only this machine gets the same answer again.
     pub ticket: [u8; 32],
 }
 
@@ -49,12 +49,12 @@ pub struct TokenUse {
 #[expect(missing_docs, reason = "the fields are those of the records")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenChange {
-    /// A new token. `Exists` if its id was taken, `Invalid` if there are too many or it has ended.
+    /// Makes a token. `Exists` if its id is taken, `Invalid` if there are too many or it has expired.
     Make { id: u64, expires: u64 },
-    /// A machine comes in. `NoEntry`: there is no such token (any more); `Exists`: another machine has used
-    /// it.
+    /// Uses a token for a machine. `NoEntry`: there is no such token (any more); `Exists`: another machine
+    /// has used it.
     Use { id: u64, name: String, ticket: [u8; 32] },
-    /// A token ends now. `NoEntry`: there is none.
+    /// Revokes a token. `NoEntry`: there is none.
     Revoke { id: u64 },
 }
 
