@@ -119,8 +119,8 @@ impl Metaserver {
         let mut present = args.targets.iter().filter(|space| space.condition != TargetCondition::Missing);
         if present.any(|target| target.incarnation != incarnation) {
             // A new target gets the incarnation in the reply, and its server registers again at once; clients
-            // can come after that. For a target of another incarnation, the operator of the data server has to
-            // choose the incarnation to obey.
+            // can come after that. For a target of another incarnation, the operator of the data server has
+            // to choose the incarnation to obey.
             let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));
             if other && self.cluster.data_servers.refuse(server.id, Some(Status::OtherIncarnation)) {
                 tracing::error!(

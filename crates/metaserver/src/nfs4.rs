@@ -66,7 +66,7 @@ impl Metaserver {
             return Ok(());
         };
         if export == InodeId::ROOT || is_for_everybody(op) {
-            return Ok(()); // nearly always
+            return Ok(()); // the usual case
         }
         let view = self.machine.view()?;
         match read::inode(&*view, inode).map_err(store_failed)? {

@@ -229,7 +229,7 @@ pub enum Command {
     ServerStarts { member: u64 },
 
     /// The first command: makes the root directory, and the group's first incarnation with this random id.
-    /// Has no effect if there is a root directory.
+    /// No effect if there is a root directory.
     Format { incarnation: [u8; 16] },
 
     /// Changes the cluster map.

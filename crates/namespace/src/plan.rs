@@ -236,7 +236,7 @@ impl View for Plan<'_> {
         let range = (Bound::Included(from), Bound::Excluded(to));
         let mut changes = self.changes.0.range::<[u8], _>(range).peekable();
         if changes.peek().is_none() {
-            return self.base.scan(from, to, visit); // nearly always
+            return self.base.scan(from, to, visit); // the usual case
         }
         let mut stopped = false;
         self.base.scan(from, to, &mut |key, value| {

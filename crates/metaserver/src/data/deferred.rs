@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! any      SetAttributes ─▶ record ─▶ peer TRUNCATE ──┐                          ┌─▶ read_barrier ─▶ answer
-//! leader                                             └▶ turn ─ look ─ truncation ─ DeferredDone
+//! leader                                             └▶ lock ─ read ─ truncation ─ DeferredDone
 //! ```
 
 pub(crate) mod backlog;
@@ -74,7 +74,7 @@ impl Data {
         }
     }
 
-    /// Has `leader` do the truncation. The wait ends when `leader` does not lead any more: it may be
+    /// Asks `leader` to do the truncation. The wait ends when `leader` does not lead any more: it may be
     /// unreachable.
     async fn truncate_at(&self, leader: &Member, id: u64) -> Outcome {
         let deposed = async {

@@ -130,7 +130,7 @@ impl Data {
         }
     }
 
-    /// Has the leader migrate a file's inline data. Returns the migrated file.
+    /// Asks the leader to migrate a file's inline data. Returns the migrated file.
     ///
     /// # Errors
     /// The leader's error; `Delay` without an answer.

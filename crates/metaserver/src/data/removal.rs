@@ -3,7 +3,7 @@
 //! ```text
 //! drained ─▶ LIST ─▶ an object of no file: REMOVE
 //!                 ─▶ an empty column: relocated, then REMOVE
-//!                 ─▶ anything else stays, and so does the server
+//!                 ─▶ other objects stay, and so does the server
 //! ```
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! ```text
 //! operation true_inode ─▶ marked? ─no──────────────────────────────────────────────▶ inode
 //!                           └yes─▶ STAT of all columns ─▶ news? ─▶ Observe (durable) ─▶ inode
-//! leader    each file without a layout to write: STAT with sync ─▶ Observe ─▶ the mark goes
+//! leader    each file without a layout to write: STAT with sync ─▶ Observe ─▶ mark deleted
 //! ```
 //!
 //! An observation is in the log before it is sent to a client, so attributes do not go back after a

@@ -11,10 +11,10 @@
 //!     └── b
 //! ```
 //!
-//! It is read-only and shows no other names. It is computed from the exports and the directories' parents at
-//! each operation, so that it is always current. A client with an export of the whole volume never sees it. A
-//! pseudo directory has the inode number of the directory that it stands for, and an fsid of its own, so that
-//! a client mounts each export below it separately.
+//! The pseudo file system is read-only and shows no other names. It is computed from the exports and the
+//! directories' parents at each operation, so that it is always current. A client with an export of the whole
+//! volume never sees it. A pseudo directory has the inode number of the directory that it stands for, and an
+//! fsid of its own, so that a client mounts each export below it separately.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;

@@ -19,7 +19,7 @@ pub(crate) async fn bind(server: &Metaserver, context: &Context, args: Args) -> 
         session.comes_from_elsewhere();
     }
     if !context.connection.is_associated(args.sessid) {
-        // The barrier sees what the client did at another metaserver, whatever the consistency of the export.
+        // The barrier covers the client's changes at other metaservers, whatever the consistency of the export.
         server.machine.read_barrier().await?;
     }
     if dir != DirFromServer::Back {

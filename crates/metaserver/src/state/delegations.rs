@@ -193,7 +193,7 @@ impl ClientState {
                     client = client.0,
                     "a recalled delegation was not returned for a lease: revoked"
                 );
-                // Report before revocation: SEQUENCE tells of the revoked delegation from its first moment.
+                // Report before revocation: SEQUENCE reports a revoked delegation from the first moment.
                 self.delegations.note_revoked(client);
                 self.machine
                     .propose_once(None, Command::DelegationRevoke { client, delegation: delegation.id })

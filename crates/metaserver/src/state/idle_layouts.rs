@@ -3,8 +3,8 @@
 //! the recall the file is settled. A holder that writes again gets a new layout in one round trip.
 //!
 //! ```text
-//! look ─▶ the data servers know nothing new ─▶ LOOKS_UNTIL_RECALL in a row ─▶ CB_LAYOUTRECALL ─▶ settled: no question
-//!      └▶ they do: the holder writes ────────▶ counted from 0
+//! STAT ─▶ no news ─▶ LOOKS_UNTIL_RECALL in a row ─▶ CB_LAYOUTRECALL ─▶ settled: no STAT
+//!      └▶ news: the holder writes ─▶ counted from 0
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,8 +10,9 @@
 //! Renewals are noted in memory only, and reported to the leader, which alone decides on client leases. A new
 //! leader waits for one full lease before it finds a client lapsed. So does a leader that lost its quorum for
 //! a while, or hung: no renewal could arrive meanwhile. The state machine records that a client has lapsed.
-//! It decides on conflicts, and expires lapsed clients in the same step as the OPEN or LOCK that conflicts
-//! with their state. Decisions outside of the state machine use [`ClientState::yields_to_conflict`].
+//! The state machine decides on conflicts, and expires lapsed clients in the same step as the OPEN or LOCK
+//! that conflicts with their state. Decisions outside of the state machine use
+//! [`ClientState::yields_to_conflict`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -375,7 +376,8 @@ impl ClientState {
         let lapse = self.propose(None, Command::LapseLease { client });
         let lapsed = tokio::time::timeout(self.looks_at_leases_every(), lapse).await;
         if let Err(status) = lapsed.map_or(Err(FileError::Delay), |reply| reply) {
-            // If the command is applied after all, this metaserver hears of it as of another's command.
+            // If the command is applied after all, its event arrives like that of another metaserver's
+            // command.
             self.leases.set_lapsed(client, false);
             return Err(status);
         }

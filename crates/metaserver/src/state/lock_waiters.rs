@@ -6,9 +6,9 @@
 //! turn: for a moment a later waiter is denied conflicting locks. A waiter that does not use its turn leaves
 //! the queue.
 //!
-//! All of it is memory only. A restarted server has no waiters. The clients then ask again by themselves, as
-//! they do when a callback is lost. The queue makes waits short and fair, and correctness does not depend on
-//! it.
+//! The queues are in memory only. A restarted server has no waiters. The clients then ask again by
+//! themselves, as they do when a callback is lost. The queue makes waits short and fair, and correctness does
+//! not depend on it.
 //!
 //! **When this metaserver is killed** its waiters must notice, and go to another metaserver. A Linux client
 //! that got the answer DENIED waits for a notice, and sends nothing for 30 s; it does not reconnect a broken
@@ -271,7 +271,7 @@ impl ClientState {
     /// Notifies the waiters of `inode` that can have their locks now, after a lock may have been released.
     pub(crate) fn tell_lock_waiters(&self, inode: InodeId) {
         if !self.lock_waiters.are_any(inode) {
-            return; // nearly always
+            return; // the usual case
         }
         let Ok(view) = self.machine.view() else { return };
         let is_free = |waiter: &Waiter| matches!(self.conflict_with(&*view, inode, waiter), Ok(None));
@@ -328,7 +328,7 @@ impl ClientState {
     pub(crate) fn wake_lock_waiters(&self, client: ClientId) {
         let who = self.lock_waiters.who_may_pause_for_long(client);
         if who.is_empty() {
-            return; // nearly always
+            return; // the usual case
         }
         let Ok(view) = self.machine.view() else { return };
         for (inode, waiter) in who {

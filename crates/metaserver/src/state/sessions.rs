@@ -137,7 +137,7 @@ impl ClientState {
     pub(crate) fn check_session(&self, session: &Session) -> Result<(), FileError> {
         let ends = self.ends.count();
         if session.is_checked(ends) {
-            return Ok(()); // nearly always
+            return Ok(()); // the usual case
         }
         let view = self.machine.view()?;
         let record = read::session(&*view, SessionId(session.id().0))?;

@@ -1,7 +1,7 @@
-//! Check: the invariants of the store, one by one. For tests after every command, and for an operator who
-//! does not trust a disk.
+//! Check: the invariants of the store, one by one. For tests after every command, and for an operator with a
+//! suspect disk.
 //!
-//! It reads all records, and keeps a few words for each inode and state in memory.
+//! The check reads all records, and keeps a few words for each inode and state in memory.
 
 mod calls;
 mod cluster;

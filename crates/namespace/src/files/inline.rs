@@ -77,7 +77,7 @@ pub(crate) fn migrated(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
             inode.move_data(DataPlace::Striped);
             plan.put_inode(&inode)?;
         }
-        DataPlace::Striped => {} // said before
+        DataPlace::Striped => {} // a repeated command
     }
     Ok(Reply::Attributes { inode, deferred: None })
 }

@@ -1,7 +1,7 @@
 //! SETXATTR and REMOVEXATTR (RFC 8276): extended attributes of files and directories, as in Linux's `user.`.
 //!
-//! They are few and short, and each has a record of its own beside the inode: GETATTR and READDIR never read
-//! these records.
+//! Extended attributes are few and short, and each has a record of its own beside the inode: GETATTR and
+//! READDIR never read these records.
 
 use std::ops::ControlFlow;
 

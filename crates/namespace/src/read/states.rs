@@ -163,7 +163,7 @@ fn open_conflicts(
 ) -> Result<BTreeSet<ClientId>, StoreError> {
     let mut conflicts = BTreeSet::new();
     if !may_conflict(view, inode, access, deny, None)? {
-        return Ok(conflicts); // nearly always
+        return Ok(conflicts); // the usual case
     }
     for id in opens(view, inode)? {
         if let Some(State::Open(open)) = state(view, id)?
@@ -192,7 +192,7 @@ pub(crate) fn may_conflict(
             || share(uses.reading, uses.writing).intersects(deny)
     };
     if !conflicts(&uses) {
-        return Ok(false); // nearly always
+        return Ok(false); // the usual case
     }
     let own = own.map(|own| state(view, own)).transpose()?.flatten();
     let others = uses.minus(own.as_ref().map(use_of).unwrap_or_default());

@@ -85,8 +85,8 @@ pub(super) fn first_keys(plan: &Plan<'_>, prefix: &[u8]) -> Result<(Vec<keys::Ke
     Ok((found, more))
 }
 
-/// True if a client other than `except` that has not ended has a key under `prefix`, a prefix of a file's keys
-/// with a client at the end; none: unknown, since there are too many keys.
+/// True if a client other than `except` that has not ended has a key under `prefix`, a prefix of a file's
+/// keys with a client at the end; none: unknown, since there are too many keys.
 pub(super) fn held_by_another(
     plan: &Plan<'_>,
     prefix: &[u8],

@@ -41,7 +41,7 @@ pub(super) fn check_open(plan: &Plan<'_>, inode: InodeId, open: &Open, truncatio
 
 fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Result<(), Stop> {
     if uses(plan, inode)?.delegations == 0 {
-        return Ok(()); // nearly always
+        return Ok(()); // the usual case
     }
     match conflicts::held_by_another(plan, &keys::of(keys::DELEGATIONS, &[inode.0]), caller)? {
         Some(false) => Ok(()),
@@ -94,7 +94,7 @@ pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId)
             end(plan, state)?;
             table::insert(plan, &State::Delegation(DelegationState { revoked: true, ..state }))?;
         }
-        _ => {} // it came back meanwhile
+        _ => {} // returned meanwhile
     }
     Ok(Reply::Done)
 }

@@ -193,7 +193,7 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, scope: &ReturnSco
         }
         ReturnScope::Revoke { layout } => match read::state(plan.view(), *layout)? {
             Some(State::Layout(state)) if state.client == client => end(plan, state)?,
-            _ => {} // it came back meanwhile
+            _ => {} // returned meanwhile
         },
         ReturnScope::All => leftovers::of_layouts(plan, client)?,
     }

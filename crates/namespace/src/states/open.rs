@@ -98,7 +98,7 @@ fn in_the_way(plan: &Plan<'_>, inode: InodeId, open: &Open) -> Result<InTheWay, 
     let mut lapsed = InTheWay::default();
     let own = get::<StateId>(plan.view(), &keys::open(inode, open.client, &open.owner))?;
     if !read::may_conflict(plan.view(), inode, open.access, open.deny, own)? {
-        return Ok(lapsed); // nearly always
+        return Ok(lapsed); // the usual case
     }
     let (keys, more) = conflicts::first_keys(plan, &keys::of(keys::OPENS, &[inode.0]))?;
     for key in keys {
@@ -195,7 +195,7 @@ pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
 pub(super) fn may_write(plan: &Plan<'_>, presented: &State) -> Result<bool, StoreError> {
     let writes = |state: &State| matches!(state, State::Open(open) if open.access.contains(Share::WRITE));
     if writes(presented) {
-        return Ok(true); // nearly always
+        return Ok(true); // the usual case
     }
     let opens = keys::open(presented.inode(), presented.client(), &[]);
     for key in conflicts::first_keys(plan, &opens)?.0 {

@@ -1,6 +1,6 @@
 //! Status from the cluster map, the members of the group, and the heartbeats of data servers.
 //!
-//! It takes no read barrier and no lock of the state machine, so it works also without a leader.
+//! The status needs no read barrier and no lock of the state machine, so it works also without a leader.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -98,9 +98,9 @@ pub struct Metaserver {
     pub role: String,
     /// "joining", "serving" or "draining".
     pub state: String,
-    /// Whether it is heard of.
+    /// Liveness.
     pub liveness: Liveness,
-    /// Milliseconds since it was heard of.
+    /// Milliseconds since its last sign of life.
     pub seen_ms: Option<u64>,
     /// Entries of the log that it lacks; none: unknown.
     pub lag: Option<u64>,
@@ -126,13 +126,13 @@ pub struct DataServer {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Where it is reached.
+    /// Addresses for clients and metaservers.
     pub addresses: Vec<String>,
     /// "serving" or "draining".
     pub state: String,
-    /// Whether it is heard of.
+    /// Liveness.
     pub liveness: Liveness,
-    /// Milliseconds since it was heard of.
+    /// Milliseconds since its last sign of life.
     pub seen_ms: Option<u64>,
     /// Version of its program; empty: unknown.
     pub version: String,
@@ -147,7 +147,7 @@ pub struct DataServer {
 pub struct Target {
     /// Its id.
     pub id: String,
-    /// Its directory on the data server; empty: its server was not heard of since this metaserver was
+    /// Its directory on the data server; empty: its server has not registered since this metaserver was
     /// started.
     pub path: String,
     /// Bytes of the file system that it is on.
