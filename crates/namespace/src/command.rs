@@ -249,7 +249,7 @@ pub enum Command {
     RemoveLeftovers,
 }
 
-/// Arguments of a create.
+/// Arguments of CREATE and similar operations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Create {
     /// The directory.
