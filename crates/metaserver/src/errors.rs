@@ -16,7 +16,7 @@ use store::StoreError;
 use wire::nfs4::Status;
 use wire::{nfs3, nfs4};
 
-/// Reason that an operation on files failed, in the words of no protocol.
+/// Reason of a failed file operation, independent of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileError {
     /// No entry has the name.

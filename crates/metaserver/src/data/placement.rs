@@ -18,7 +18,7 @@ use namespace::COLUMNS_MAX;
 use namespace::{DeviceId, FileLayout, TargetId};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Devices of a metadata group: a client that knows all of them has some hundred bytes for each.
+/// Maximum of devices of a metadata group: a client that knows all of them has some hundred bytes for each.
 const DEVICES_MAX: usize = 4096;
 
 /// Wanted number of devices of one width over `targets` targets: one for each window of neighbours, so that
