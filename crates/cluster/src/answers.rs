@@ -31,13 +31,13 @@ impl Cluster {
         addresses_free::Res {}
     }
 
-    /// Notes which clients are connected to the service addresses of another member.
+    /// Notes the clients that are connected to the service addresses of another member.
     pub fn answer_connected(&self, args: connected::Args) -> connected::Res {
         self.addressing.clients.learn(clients::of_wire(&args.held));
         connected::Res {}
     }
 
-    /// The clients that were connected to a service address when this metaserver heard of it last.
+    /// The clients that were connected to a service address at the last report to this metaserver.
     #[must_use]
     pub fn answer_connected_to(&self, args: connected_to::Args) -> connected_to::Res {
         let address: Option<IpAddr> = addresses(std::slice::from_ref(&args.address)).pop();
@@ -45,13 +45,13 @@ impl Cluster {
         connected_to::Res { clients: known.iter().map(text).collect() }
     }
 
-    /// The targets that live, as this metaserver knows them.
+    /// The live targets that this metaserver knows.
     #[must_use]
     pub fn answer_spaces(&self) -> spaces::Res {
         spaces::Res { targets: self.data_servers.living() }
     }
 
-    /// What this metaserver knows of the group, if it leads.
+    /// Report of this metaserver on the group, if it leads.
     #[must_use]
     pub fn answer_report(&self) -> report::Res {
         report::Res { report: self.group_report().map(|report| report.to_wire()) }

@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::error::AdminError;
 
 impl Cluster {
-    /// A backup of all metadata, as they are now.
+    /// A backup of all metadata in their present state.
     ///
     /// # Errors
     /// [`AdminError::Failed`].

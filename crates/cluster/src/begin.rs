@@ -1,4 +1,4 @@
-//! What a cluster begins with: exports, settings and service addresses, which its first metaserver puts into
+//! Initial values of a cluster: exports, settings and service addresses. The first metaserver puts them into
 //! the cluster map once. Later they are changed there.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::error::ClusterError;
 use crate::exports::{Export, Exports, Rules};
 use crate::settings::setting;
 
-/// What a cluster begins with.
+/// Initial exports, settings and service addresses of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Begin {
     settings: BTreeMap<String, String>,
@@ -20,23 +20,23 @@ pub struct Begin {
 }
 
 impl Begin {
-    /// With these exports.
+    /// Initial values with these exports.
     #[must_use]
     pub fn exporting(exports: &[Export]) -> Self {
         let settings = exports.iter().map(Export::row).collect();
         Self { settings, service_addresses: vec![] }
     }
 
-    /// With the whole volume for every address.
+    /// Initial values with one export: the whole volume, for every address.
     #[must_use]
     pub fn for_everybody(rules: Rules) -> Self {
         Self::exporting(&Exports::everybody(rules))
     }
 
-    /// With this setting, too.
+    /// Adds a setting.
     ///
     /// # Errors
-    /// A line that says what is wrong with the key or the value.
+    /// A line that names the fault of the key or the value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         setting(key)?.check(value)?;
         self.settings.insert(key.into(), value.into());
@@ -50,7 +50,7 @@ impl Begin {
 }
 
 impl Cluster {
-    /// The settings of a map, or those that the cluster begins with where they are not there yet.
+    /// The settings of a map, or the initial settings if the map does not have them yet.
     #[must_use]
     pub fn settings_of<'a>(&'a self, map: &'a ClusterMap) -> &'a BTreeMap<String, String> {
         match &self.begin {
@@ -59,10 +59,10 @@ impl Cluster {
         }
     }
 
-    /// Puts what the cluster begins with into the map, if this metaserver leads and the map does not have it.
+    /// Puts the initial values into the map, if this metaserver leads and the map does not have them.
     ///
     /// # Errors
-    /// As any change of the map.
+    /// The errors of a map change.
     pub async fn begin(&self) -> Result<(), ClusterError> {
         match &self.begin {
             Some(begin) if !self.map().head.begun && self.group.replica.leads() => {

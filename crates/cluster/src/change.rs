@@ -1,4 +1,4 @@
-//! What an administrator changes for the whole cluster: settings and service addresses, in the cluster map.
+//! Changes by an administrator for the whole cluster: settings and service addresses, in the cluster map.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::error::{AdminError, ClusterError};
 use crate::settings::{SETTINGS, Setting, Settings, setting};
 
-/// For a majority to agree: an election takes a second, or a few.
+/// Time for a majority to agree: an election takes a second, or a few.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A setting, for people.
@@ -21,7 +21,7 @@ pub struct SettingReport {
     pub value: String,
     /// Its value where none is set.
     pub default: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in one line.
     pub about: &'static str,
 }
 
@@ -43,10 +43,10 @@ impl Cluster {
         Ok(SETTINGS.iter().map(row).collect())
     }
 
-    /// Sets a setting; none: its default holds again.
+    /// Sets a setting; none: the default holds again.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`], with what would be right.
+    /// [`AdminError::Invalid`], with a valid value.
     pub async fn set_setting(&self, key: &str, value: Option<&str>) -> Result<(), AdminError> {
         let row = setting(key).map_err(AdminError::Invalid)?;
         if let Some(value) = value {
@@ -64,8 +64,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The addresses that move between metaservers, with the name of each one's holder as far as the leader
-    /// knows it.
+    /// The addresses that move between metaservers, each with the name of its holder, if the leader knows the
+    /// holder.
     ///
     /// # Errors
     /// [`AdminError::Failed`].
@@ -79,7 +79,7 @@ impl Cluster {
         Ok(map.head.service_addresses.iter().map(|address| (*address, holder(address))).collect())
     }
 
-    /// One more address that moves between metaservers, or one less.
+    /// Adds a service address, or removes one. A service address moves between metaservers.
     ///
     /// # Errors
     /// [`AdminError::Invalid`].
@@ -116,7 +116,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether anything can be changed, and what was changed before is seen.
+    /// Read barrier for an administrator: checks that a quorum answers, and follows the map with all earlier
+    /// changes.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -127,10 +128,10 @@ impl Cluster {
         Ok(self.follow_map()?)
     }
 
-    /// Changes rows of the settings, exports among them; none: the row goes.
+    /// Changes rows of the settings, exports among them; none: removes the row.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] when they are too many.
+    /// [`AdminError::Invalid`] if there would be too many rows.
     pub async fn change_settings(&self, changes: Vec<(String, Option<String>)>) -> Result<(), AdminError> {
         self.begin().await?;
         self.change_map(MapChange::Set(changes)).await.map_err(|error| match error {

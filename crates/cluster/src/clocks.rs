@@ -1,8 +1,9 @@
-//! Clocks of the cluster's machines, compared while they run: the leader asks the other metaservers, data
-//! servers tell theirs with each REGISTER. A clock that differs by more than [`CLOCKS_DIFFER_MAX`] is a
-//! finding of `heorot status`.
+//! Clock check of the cluster's machines, while they run. The leader asks the other metaservers for their
+//! clocks; data servers send theirs with each REGISTER. A clock that differs by more than
+//! [`CLOCKS_DIFFER_MAX`] is a finding of `heorot status`.
 //!
-//! A clock is compared with most of the others, not with the leader's, whose own may be the wrong one.
+//! The reference is the clock of most machines, not the leader's clock: the leader's own clock may be the
+//! wrong one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,16 +15,16 @@ use parking_lot::Mutex;
 use crate::cluster::Cluster;
 use crate::join_server::CLOCKS_DIFFER_MAX;
 
-/// How often the leader asks. A clock that is set wrong is said within this time and that of a heartbeat.
+/// Interval of the leader's questions. A wrong clock is reported within this time plus a heartbeat.
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// What was said longer ago says nothing of a clock now.
+/// Validity of a reported clock: an older report says nothing about the clock now.
 const VALID: Duration = Duration::from_secs(30);
 
-/// What other machines said of their clocks.
+/// Clocks reported by other machines.
 #[derive(Default)]
 pub struct Clocks(Mutex<BTreeMap<NodeKey, Said>>);
 
-/// A clock's lead over this machine's, and when it was said.
+/// A clock's lead over this machine's clock, and the time of the report.
 #[derive(Clone, Copy)]
 struct Said {
     ahead_ms: i64,
@@ -31,8 +32,8 @@ struct Said {
 }
 
 impl Clocks {
-    /// Notes that a machine's clock showed `theirs_ms` when this one's showed `ours_ms`, both in milliseconds
-    /// since 1970; what the message took is in the difference.
+    /// Notes that a machine's clock showed `theirs_ms` when this machine's clock showed `ours_ms`, both in
+    /// milliseconds since 1970. The difference contains the delay of the message.
     pub fn note(&self, key: NodeKey, theirs_ms: u64, ours_ms: u64, at: Duration) {
         let ahead = i128::from(theirs_ms) - i128::from(ours_ms);
         let ahead_ms = ahead.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -51,8 +52,7 @@ impl Clocks {
     }
 }
 
-/// The time that clocks are compared with: this machine's (0) if at least half of all agree with it, else the
-/// middle one.
+/// The reference time: this machine's (0) if at least half of all clocks agree with it, else the median.
 fn reference(mut ahead: Vec<i64>) -> i64 {
     let agree = ahead.iter().filter(|ahead| !differs(**ahead)).count();
     if agree * 2 >= ahead.len() {
@@ -62,7 +62,7 @@ fn reference(mut ahead: Vec<i64>) -> i64 {
     ahead[ahead.len() / 2]
 }
 
-/// Whether a clock is wrong that is so many milliseconds ahead of the cluster's.
+/// True if a clock with this lead over the cluster's time is wrong.
 #[must_use]
 pub fn differs(ahead_ms: i64) -> bool {
     u128::from(ahead_ms.unsigned_abs()) > CLOCKS_DIFFER_MAX.as_millis()
@@ -76,7 +76,7 @@ impl Cluster {
         u64::try_from(wall.seconds).unwrap_or(0) * 1000 + u64::from(wall.nanoseconds / 1_000_000)
     }
 
-    /// Asks all other metaservers for their clocks, again and again, while this one leads.
+    /// Asks all other metaservers for their clocks, in a loop, while this one leads.
     pub async fn compare_clocks(self: Arc<Self>) {
         let mut often = tokio::time::interval(ASK_EVERY);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

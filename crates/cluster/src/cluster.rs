@@ -1,4 +1,4 @@
-//! The cluster as one of its metaservers sees it: its parts.
+//! The cluster in the view of one metaserver: its parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,24 @@ use crate::map::CurrentMap;
 use crate::service_addresses::Addressing;
 use crate::settings::{DefaultStripe, Settings};
 
-/// The cluster as this metaserver sees it: the map, what follows from it, and the other servers.
+/// The cluster in the view of this metaserver: the map, the values derived from the map, and the other
+/// servers.
 pub struct Cluster {
-    /// Where the metaserver listens and reaches data servers.
+    /// Network on which the metaserver listens and reaches data servers.
     pub network: Arc<dyn StreamNetwork>,
     pub(crate) group: Arc<Group>,
-    /// Shown to clients as the server's owner and scope: the same on all metaservers of a cluster.
+    /// Cluster id. Clients see this id as the server's owner and scope: it is the same on all metaservers of
+    /// a cluster.
     pub id: [u8; 16],
-    /// What the cluster begins with, of a metaserver that begins one: in force until the cluster map has it.
+    /// Initial exports and settings, on a metaserver that founds a cluster: in force until the cluster map
+    /// has them.
     pub(crate) begin: Option<Begin>,
     pub(crate) current_map: CurrentMap,
     /// The cluster's settings, as the map has them.
     settings: RwLock<Arc<Settings>>,
     /// Exports, as the map has them.
     pub exports: CurrentExports,
-    /// Exports have changed: layouts to write are to be recalled.
+    /// Notification that exports have changed: write layouts must be recalled.
     pub exports_changed: Notify,
     /// The data servers that this metaserver knows.
     pub data_servers: Arc<DataServers>,
@@ -42,7 +45,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster `id`, whose state machine `group` has; the map is read with [`Cluster::follow_map`].
+    /// Returns the cluster `id` with the state machine of `group`; [`Cluster::follow_map`] reads the map.
     #[must_use]
     pub fn new(
         network: Arc<dyn StreamNetwork>,
@@ -73,7 +76,7 @@ impl Cluster {
         }
     }
 
-    /// The layout of new files where no directory says otherwise.
+    /// Layout of new files in directories without a stripe policy.
     #[must_use]
     pub fn default_stripe(&self) -> DefaultStripe {
         self.settings().stripe()
@@ -90,7 +93,7 @@ impl Cluster {
         *self.settings.write() = Arc::new(settings);
     }
 
-    /// How long a client may be silent before its state is taken away.
+    /// Client lease: longest silence of a client before its state is taken away.
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.settings().lease

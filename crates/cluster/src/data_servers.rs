@@ -1,4 +1,4 @@
-//! The data servers that this metaserver knows: where their targets are reached, and how much room they have.
+//! The data servers that this metaserver knows: the address and the free space of their targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,19 +14,19 @@ use tokio::sync::watch;
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
 
-/// How often a data server registers again, with its free space.
+/// Interval at which a data server registers again, with its free space.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
-/// A target not heard of for this long gets no new files.
+/// A target that is silent for this long gets no new files.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// A target that answered NOSPC has no room until then, whatever its report said: the report is as old as a
-/// heartbeat.
+/// A target that answered NOSPC counts as full for this long, whatever its report says: the report is as old
+/// as a heartbeat.
 const NO_ROOM_FOR: Duration = Duration::from_secs(5);
-/// A target that answered with an error of its disk gets no new files for this long after the last one. Its
-/// data server reports what lasts; what does not (a sector that was written anew) is tried again.
+/// A target that answered with a disk error gets no new files for this long after the last error. Its data
+/// server reports lasting faults; after others (a sector that was written anew) the target is tried again.
 const FAILING_FOR: Duration = Duration::from_secs(60);
 
-/// More are not remembered as refused.
+/// Most data servers remembered as refused.
 const REFUSED_MAX: usize = 1024;
 
 /// A target that takes new files.
@@ -36,35 +36,35 @@ pub struct Usable {
     pub target: TargetId,
     /// Bytes that can be written.
     pub free: u64,
-    /// Whether it has room for more than a moment.
+    /// True if it has free space for more than a moment.
     pub has_room: bool,
 }
 
-/// What is known of one target.
+/// State of one target.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub server: DataServerId,
     pub peer: Arc<Peer>,
-    /// As last reported; nothing after a restart until its server reports.
+    /// Last report; none after a restart, until its server reports.
     pub space: Option<TargetSpace>,
     heard: Option<Duration>,
-    /// What it answered itself, and when.
+    /// Time of its last NOSPC answer; below, of its last disk error.
     no_room: Option<Duration>,
     failing: Option<Duration>,
-    /// Calls that its server has not answered since it last did; of all targets of the server.
+    /// Calls without an answer since the server's last answer, of all targets of the server.
     unanswered: Arc<AtomicU64>,
 }
 
-/// Why a target cannot be reached.
+/// Reason why a target cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoServer {
-    /// It is lost: nothing waits for it.
+    /// The target is lost: nothing waits for it.
     Lost,
-    /// No data server has told of it yet.
+    /// No data server has registered the target yet.
     Unknown,
 }
 
-/// How a target is reached.
+/// Connection to the server of a target, with its count of unanswered calls.
 pub struct Reach {
     /// The connection to its server.
     pub peer: Arc<Peer>,
@@ -72,7 +72,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Notes a call without an answer: logged for the first, and counted from then on.
+    /// Notes a call without an answer: the first is logged as a warning, and all are counted.
     pub fn failed(&self, procedure: &str, error: &CallFailure) {
         let address = self.peer.address();
         if self.unanswered.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -87,7 +87,7 @@ impl Reach {
 
     /// Notes an answer.
     pub fn answered(&self) {
-        // Nearly always: no write to what all threads share.
+        // The usual case: no write to memory that all threads share.
         if self.unanswered.load(Ordering::Relaxed) != 0 {
             let calls = self.unanswered.swap(0, Ordering::Relaxed);
             tracing::info!(address = %self.peer.address(), calls, "the data server answers again; calls failed meanwhile");
@@ -108,15 +108,15 @@ pub struct TargetReport {
     pub total_bytes: u64,
     /// Bytes free there.
     pub free_bytes: u64,
-    /// Objects on it.
+    /// Objects on the target.
     pub objects: u64,
-    /// Bytes of removed objects that are still kept, and count as free.
+    /// Bytes of removed objects that are still kept in the trash. They count as free.
     pub trash_bytes: u64,
-    /// Bytes of its file system that are left alone, and do not count as free.
+    /// Reserved bytes of its file system. They do not count as free.
     pub reserve_bytes: u64,
-    /// Whether its server reports.
+    /// True if its server reports.
     pub alive: bool,
-    /// Whether it can be read and written, as last reported.
+    /// Its condition, as last reported: readable and writable, or not.
     pub condition: TargetCondition,
 }
 
@@ -125,13 +125,13 @@ pub struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
     /// Data servers that take no new files.
     closed: RwLock<BTreeSet<DataServerId>>,
-    /// Targets that nothing waits for: declared lost, or of data servers that were removed. Calls that wait
-    /// follow it.
+    /// Targets that nothing waits for: declared lost, or of removed data servers. Waiting calls follow this
+    /// set.
     lost: watch::Sender<Arc<BTreeSet<TargetId>>>,
-    /// The directories of lost targets, as their servers told them before, so that people can go on to name
-    /// them so.
+    /// Directories of lost targets, as their servers reported them before, so that people can still name the
+    /// targets by directory.
     lost_paths: Mutex<BTreeMap<TargetId, String>>,
-    /// Those that may not register, and why, as was said in the log.
+    /// Data servers that may not register, each with the logged reason.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
     network: Arc<dyn StreamNetwork>,
     key: PeerKey,
@@ -159,8 +159,8 @@ impl DataServers {
         }
     }
 
-    /// Follows the cluster map: these take no new files from now on, and all others do; targets that are
-    /// lost, or that no data server has any more, are forgotten.
+    /// Follows the cluster map. The `closed` data servers take no new files from now on, and all others do.
+    /// Targets that are lost, or that no data server has any more, are forgotten.
     pub(crate) fn follow(&self, map: &ClusterMap, closed: BTreeSet<DataServerId>) {
         *self.closed.write() = closed;
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
@@ -174,7 +174,7 @@ impl DataServers {
             *known = Arc::clone(&lost);
             news
         };
-        // First: a call to a target that is forgotten is then told that it is lost.
+        // First: a call to a forgotten target then learns that the target is lost.
         self.lost.send_if_modified(is_news);
         let mut paths = self.lost_paths.lock();
         paths.retain(|id, _| map.lost_targets.contains(id));
@@ -188,14 +188,14 @@ impl DataServers {
         map.present_data_servers().for_each(|server| self.learn(server));
     }
 
-    /// Whether nothing waits for the target any more: what was on it is lost.
+    /// True if nothing waits for the target any more: its data are lost.
     #[must_use]
     pub fn is_lost(&self, target: TargetId) -> bool {
         self.lost_targets().contains(&target)
     }
 
-    /// The directory of a target that was declared lost, if its server told it since this metaserver was
-    /// started.
+    /// The directory of a target that was declared lost, if its server reported it since the start of this
+    /// metaserver.
     pub(crate) fn lost_path(&self, target: TargetId) -> Option<String> {
         self.lost_paths.lock().get(&target).cloned()
     }
@@ -216,8 +216,8 @@ impl DataServers {
         }
     }
 
-    /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a
-    /// second.
+    /// Notes why a data server is refused, or that it is accepted. Returns true if that is new: a refused
+    /// data server asks twice a second.
     pub fn refuse(&self, server: DataServerId, why: Option<cluster::Status>) -> bool {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {
@@ -229,7 +229,7 @@ impl DataServers {
         }
     }
 
-    /// How long ago a data server was heard of.
+    /// Time since the last contact with a data server.
     pub(crate) fn heard(&self, server: DataServerId) -> Option<Duration> {
         let targets = self.targets.read();
         let heard =
@@ -237,8 +237,8 @@ impl DataServers {
         Some(self.clock.monotonic().saturating_sub(heard?))
     }
 
-    /// Takes in a data server from the state machine, or as it registered with `spaces`. Returns whether one
-    /// of its targets had not been heard of for a while.
+    /// Adds a data server from the state machine, or from its registration with `spaces`. Returns true if one
+    /// of its targets was silent before.
     pub fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) -> bool {
         let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else {
             return false;
@@ -275,8 +275,8 @@ impl DataServers {
         is_back && spaces.is_some()
     }
 
-    /// Another metaserver took in a data server. What is known of its targets stays, where they are reached
-    /// as before.
+    /// Adds a data server that registered with another metaserver. The state of a target stays if its address
+    /// is the same.
     pub fn learn(&self, server: &DataServer) {
         let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
         let lost = self.lost_targets();
@@ -290,7 +290,7 @@ impl DataServers {
         }
     }
 
-    /// Whether its server registered here, and said that the target obeys this incarnation.
+    /// True if its server registered here, and reported that the target obeys this incarnation of the group.
     #[must_use]
     pub fn obeys(&self, target: TargetId, incarnation: u64) -> bool {
         let targets = self.targets.read();
@@ -298,7 +298,7 @@ impl DataServers {
         space.is_some_and(|space| space.incarnation == incarnation)
     }
 
-    /// Notes what a target answered instead of what was asked for.
+    /// Notes an error that a target answered.
     pub fn refused(&self, target: TargetId, status: data::Status) {
         let now = self.clock.monotonic();
         let mut targets = self.targets.write();
@@ -319,20 +319,20 @@ impl DataServers {
         }
     }
 
-    /// What its server answered about it just now.
+    /// Notes the space of a target from an answer of its server.
     pub fn update(&self, target: TargetId, space: TargetSpace) {
         if let Some(target) = self.targets.write().get_mut(&target) {
             target.space = Some(space);
         }
     }
 
-    /// What is known of the targets that live, for a metaserver that has just begun.
+    /// Space of the live targets, for a metaserver that has just started.
     pub(crate) fn living(&self) -> Vec<TargetSpace> {
         let targets = self.targets.read();
         targets.values().filter(|target| self.is_alive(target)).filter_map(|t| t.space.clone()).collect()
     }
 
-    /// What another metaserver knows, for targets of which nothing was heard here yet.
+    /// Notes the spaces that another metaserver knows, for targets without a report here yet.
     pub(crate) fn learn_living(&self, spaces: Vec<TargetSpace>) {
         let mut targets = self.targets.write();
         for space in spaces {
@@ -345,7 +345,8 @@ impl DataServers {
         }
     }
 
-    /// Its server does not answer: until it reports again, it gets no new files.
+    /// Notes that the target's server does not answer: the target gets no new files until the server reports
+    /// again.
     pub fn silence(&self, target: TargetId) {
         if let Some(target) = self.targets.write().get_mut(&target) {
             target.heard = None;
@@ -358,7 +359,7 @@ impl DataServers {
         Some(Arc::clone(&self.targets.read().get(&target)?.peer))
     }
 
-    /// How the server that has `target` is reached.
+    /// The connection to the server of `target`, with its count of unanswered calls.
     ///
     /// # Errors
     /// [`NoServer`].
@@ -373,8 +374,9 @@ impl DataServers {
         }
     }
 
-    /// Whether an object of one of these targets can share its data with an object of the other: both on one
-    /// file system that can, and of one server, which has to do it. None: a server has not said anything yet.
+    /// True if an object of one target can share its data with an object of the other (reflink): both are on
+    /// one file system with reflinks, and belong to one server, which does the work. None: a server has not
+    /// reported yet.
     #[must_use]
     pub fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
         let targets = self.targets.read();
@@ -400,8 +402,8 @@ impl DataServers {
         targets.iter().filter_map(usable).collect()
     }
 
-    /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that
-    /// is only away is waited for.
+    /// True if data that are not on `target` yet should go to another target: this one is lost, fails, or is
+    /// full. An absent target is waited for.
     #[must_use]
     pub fn is_unfit(&self, target: TargetId) -> bool {
         let targets = self.targets.read();
@@ -447,7 +449,7 @@ impl DataServers {
         targets.iter().map(row).collect()
     }
 
-    /// Total and free bytes of all targets. Targets on one file system share its room, which counts once.
+    /// Total and free bytes of all targets. Targets on one file system share its space, which counts once.
     #[must_use]
     pub fn space(&self) -> (u64, u64) {
         let targets = self.targets.read();
@@ -459,8 +461,8 @@ impl DataServers {
     }
 }
 
-/// Whether new files are placed on a target in this condition. A full one may have room again with the next
-/// report, and its free bytes say how much: placement weighs them.
+/// True if new files are placed on a target in this condition. A full one may have space again with the next
+/// report, and placement weighs its free bytes.
 fn takes_files(condition: TargetCondition) -> bool {
     match condition {
         TargetCondition::Ok | TargetCondition::Full => true,

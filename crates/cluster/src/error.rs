@@ -1,9 +1,9 @@
-//! Errors of the cluster, and of what an administrator asks of it.
+//! Errors of the cluster, and of administrators' requests.
 
 use replica::ReplicaError;
 use store::StoreError;
 
-/// Why the state machine could not be asked or changed.
+/// Failure of a read or a change of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
     /// The state machine refuses the command.
@@ -20,13 +20,13 @@ pub enum ClusterError {
     Store(String),
 }
 
-/// What a failed read of the store is; it is logged.
+/// Converts a failed read of the store, and logs it.
 pub(crate) fn store_failed(error: StoreError) -> ClusterError {
     tracing::error!(%error, "metadata store");
     ClusterError::Store(error.to_string())
 }
 
-/// What a failed proposal or read barrier is; what only an operator can mend is logged.
+/// Converts a failed proposal or read barrier, and logs a failure that only an operator can mend.
 pub(crate) fn replica_failed(error: ReplicaError) -> ClusterError {
     if let ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } = &error {
         tracing::error!(%reason, "proposal");
@@ -34,7 +34,7 @@ pub(crate) fn replica_failed(error: ReplicaError) -> ClusterError {
     ClusterError::Replica(error)
 }
 
-/// Why an administrator's wish is not fulfilled. One line.
+/// Failure of an administrator's request. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
     /// The path names nothing.
@@ -54,7 +54,7 @@ pub enum AdminError {
 }
 
 impl AdminError {
-    /// What was asked needs servers that do not answer now.
+    /// The request needs servers that do not answer now.
     #[must_use]
     pub fn unreachable() -> Self {
         Self::Failed(

@@ -1,15 +1,15 @@
 //! Exports: directory, network, rights, and squash of users (root squash) for each.
 //!
 //! An export is a row of the cluster map's settings: the directory's inode and a network are the key, so that
-//! a directory has as many exports as networks, each with rules of its own. An export names a directory and
-//! not a path: it stays with the directory when that is renamed, and ends with it.
+//! a directory has as many exports as networks, each with rules of its own. An export names a directory
+//! and not a path: an export stays with a renamed directory, and ends with the directory.
 //!
 //! ```text
 //! export 1 10.0.0.0/8  ->  rw,squash=root,anonymous=65534:65534,secure,strict /
 //! ```
 //!
 //! The narrowest network of a directory that holds an address decides, whatever the order of the rows, so
-//! that an exception needs no place before its rule. An address in no network is served nothing.
+//! that an exception needs no place before its rule. An address in no network is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,23 +21,23 @@ use host::Network;
 use namespace::InodeId;
 use parking_lot::RwLock;
 
-/// The user and group of calls by nobody, unless an export names others.
+/// User and group of anonymous calls, unless an export names others.
 pub const NOBODY: u32 = 65534;
-/// What an export's key begins with.
+/// Start of an export's key.
 const KEY: &str = "export";
-/// What the key of a change of exports begins with: see [`changed_row`].
+/// Start of the key of a change of exports: see [`changed_row`].
 const CHANGED_KEY: &str = "exports_changed";
 
-/// How new what clients read is.
+/// Consistency of reads by clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consistency {
-    /// As new as all that was answered, by any metaserver, before the read arrived.
+    /// A read sees everything that any metaserver had acknowledged before the read arrived.
     Strict,
-    /// As close-to-open asks for.
+    /// A read sees as much as close-to-open consistency demands.
     Lazy,
 }
 
-/// What may be done through an export.
+/// Access through an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Everything that the permission bits allow.
@@ -46,37 +46,36 @@ pub enum Access {
     ReadOnly,
 }
 
-/// Whose calls are taken for those of nobody.
+/// Calls that are mapped to the anonymous user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Squash {
-    /// Only those without a user (AUTH_NONE).
+    /// Only calls without a user (AUTH_NONE).
     None,
-    /// Those of user 0, too, and group 0 wherever a call has it.
+    /// Also calls of user 0, and group 0 wherever a call has it.
     Root,
-    /// All.
+    /// All calls.
     All,
 }
 
-/// What holds for the clients of an export.
+/// Rules for the clients of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// What may be done.
+    /// Access, read-write or read-only.
     pub access: Access,
-    /// Who becomes nobody.
+    /// Calls mapped to the anonymous user.
     pub squash: Squash,
-    /// Nobody's user.
+    /// Anonymous user.
     pub anonymous_uid: u32,
-    /// Nobody's group.
+    /// Anonymous group.
     pub anonymous_gid: u32,
     /// Only source ports below 1024 are served, which only a client's root can use.
     pub secure: bool,
-    /// How new what they read is, where there are several metaservers.
+    /// Consistency of reads, where there are several metaservers.
     pub consistency: Consistency,
 }
 
 impl Rules {
-    /// Everything for everybody but the root of a client, whose calls must come from a reserved port: where
-    /// nothing else is said.
+    /// Default rules: read-write for all users but the root of a client, and calls only from a reserved port.
     pub const SAFE: Rules = Rules {
         access: Access::ReadWrite,
         squash: Squash::Root,
@@ -85,13 +84,13 @@ impl Rules {
         secure: true,
         consistency: Consistency::Strict,
     };
-    /// Everything for everybody: for a machine's own address.
+    /// Read-write for all users, root too, from any port: for a machine's own address.
     pub const OPEN: Rules = Rules { squash: Squash::None, secure: false, ..Rules::SAFE };
 
-    /// These rules, but for what the words of `text` say: `rw`, `ro`, `squash=root`, …
+    /// These rules, changed by the words of `text`: `rw`, `ro`, `squash=root`, …
     ///
     /// # Errors
-    /// A line that names the words that there are.
+    /// A line that lists the valid words.
     pub fn with(mut self, text: &str) -> Result<Self, String> {
         for word in text.split(',').filter(|word| !word.is_empty()) {
             match word {
@@ -148,9 +147,9 @@ pub struct Export {
     pub root: InodeId,
     /// The directory's path when it was exported, for people.
     pub path: String,
-    /// Where the clients are.
+    /// Network of the clients.
     pub network: Network,
-    /// What holds for them.
+    /// Rules for these clients.
     pub rules: Rules,
 }
 
@@ -189,14 +188,14 @@ impl Export {
     }
 }
 
-/// A row that is put into the settings together with a change of exports. It stays until the leader, or the
-/// next one, has called back the layouts to write.
+/// A settings row that goes into the map with a change of exports. It stays until the leader, or the next
+/// one, has recalled the write layouts.
 #[must_use]
 pub fn changed_row(random: u64) -> (String, String) {
     (format!("{CHANGED_KEY} {random:016x}"), "recall".into())
 }
 
-/// The changes of exports after which layouts to write are yet to be called back.
+/// The changes of exports whose recall of write layouts is still pending.
 #[must_use]
 pub fn changes_pending(settings: &BTreeMap<String, String>) -> Vec<String> {
     let is_change = |key: &&String| key.split(' ').next() == Some(CHANGED_KEY);
@@ -206,14 +205,14 @@ pub fn changes_pending(settings: &BTreeMap<String, String>) -> Vec<String> {
 /// All exports of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exports {
-    /// By directory; those of one directory have the narrowest network first.
+    /// By directory; the exports of one directory have the narrowest network first.
     by_directory: BTreeMap<InodeId, Vec<Export>>,
-    /// Whether any export is lazy.
+    /// True if any export is lazy.
     any_lazy: bool,
 }
 
 impl Exports {
-    /// From all exports, in any order.
+    /// Returns the exports, given in any order.
     #[must_use]
     pub fn new(mut exports: Vec<Export>) -> Self {
         exports.sort_by_key(|export| std::cmp::Reverse(export.network.prefix()));
@@ -225,8 +224,8 @@ impl Exports {
         all
     }
 
-    /// The exports among the settings of a cluster map. A row that cannot be read is logged and serves
-    /// nobody.
+    /// The exports among the settings of a cluster map. A row that cannot be read is logged and serves no
+    /// client.
     #[must_use]
     pub fn of(settings: &BTreeMap<String, String>) -> Self {
         let row = |(key, value): (&String, &String)| {
@@ -259,23 +258,23 @@ impl Exports {
         self.by_directory.values().filter_map(move |all| all.get(narrowest(all)?))
     }
 
-    /// Whether nobody is served.
+    /// True if there are no exports.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_directory.is_empty()
     }
 
-    /// All of them, by directory, the narrowest network first.
+    /// All exports, by directory, the narrowest network first.
     pub fn iter(&self) -> impl Iterator<Item = &Export> {
         self.by_directory.values().flatten()
     }
 
-    /// Whether any export is lazy.
+    /// True if any export is lazy.
     #[must_use]
     pub fn any_lazy(&self) -> bool {
         self.any_lazy
     }
 
-    /// The networks that anything is exported to, each once: whom data servers serve.
+    /// The networks of all exports, each once: data servers serve clients in these networks.
     #[must_use]
     pub fn networks(&self) -> BTreeSet<Network> {
         self.iter().map(|export| export.network).collect()
@@ -293,7 +292,8 @@ impl CurrentExports {
         Arc::clone(&self.0.read())
     }
 
-    /// Whether that changes anything for clients: where there were none nobody was served.
+    /// Replaces the exports. Returns true if clients notice a change: without any exports before, no client
+    /// was served.
     pub(crate) fn replace(&self, exports: Exports) -> bool {
         let mut current = self.0.write();
         let changes = !current.is_empty() && **current != exports;

@@ -1,4 +1,4 @@
-//! The group of metaservers that has the state machine, as this member uses it: views, the read barrier,
+//! The group of metaservers with the state machine, as this member uses it: views, the read barrier,
 //! commands.
 
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub struct Group {
     pub replica: Replica,
     /// The clock that commands get their time from.
     pub clock: Arc<dyn Clock>,
-    /// The random bits of commands.
+    /// Source of random bits for commands.
     pub entropy: Arc<dyn Entropy>,
     last_barrier: LastBarrier,
 }
 
-/// Milliseconds of the monotonic clock, and one, at the last read barrier; 0: there was none.
+/// Milliseconds of the monotonic clock, plus 1, at the last read barrier; 0: there was none.
 #[derive(Default)]
 struct LastBarrier(AtomicU64);
 
@@ -59,14 +59,14 @@ impl Group {
         Ok(())
     }
 
-    /// When the last read barrier began that has returned, by the monotonic clock; none: there was none.
+    /// Start of the last read barrier that has returned, by the monotonic clock; none: there was none.
     #[must_use]
     pub fn last_barrier(&self) -> Option<Duration> {
         self.last_barrier.get()
     }
 
-    /// A view that has everything that this metaserver has acknowledged, and all that was there when
-    /// [`Group::read_barrier`] was called.
+    /// A view with everything that this metaserver has acknowledged, and with everything that any metaserver
+    /// had acknowledged when [`Group::read_barrier`] was called.
     ///
     /// # Errors
     /// [`ClusterError::Store`].
@@ -81,10 +81,10 @@ impl Group {
         Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
     }
 
-    /// Reply to a command; [`Reply::Delegated`] is left to the caller.
+    /// Returns the reply to a command; the caller handles [`Reply::Delegated`].
     ///
     /// # Errors
-    /// [`ClusterError::Refused`], or that the replica cannot carry the command out.
+    /// [`ClusterError::Refused`], or the failure of the replica to carry the command out.
     pub async fn propose(&self, request: Option<RequestId>, command: Command) -> Result<Reply, ClusterError> {
         let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
         match self.replica.propose(Proposal::new(stamp, request, command)).await {

@@ -1,5 +1,5 @@
-//! The door of a cluster: a machine that holds a join token is told the cluster's secret, unless something is
-//! wrong that is better mended first.
+//! Join server: a machine with a join token gets the cluster's secret, unless a check fails that is better
+//! mended first.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -20,46 +20,47 @@ use wire::join::{
 use wire::rpc::CallHeader;
 use wire::xdr::{Decoder, Encode, Encoder};
 
-/// Clocks that are kept by NTP differ by milliseconds. Nothing that is promised hangs on them (leases run by
-/// each machine's own monotonic clock), but a change has its time from the metaserver that was asked for it,
-/// and make(1) must not see which that was. Seconds apart, a clock is not kept at all.
+/// Largest accepted difference of two clocks. Clocks kept by NTP differ by milliseconds. No promise depends
+/// on them (leases run by each machine's own monotonic clock), but a change gets its time from the metaserver
+/// that received the request, and make(1) must not see which one that was. A clock that is seconds apart is
+/// not kept by NTP.
 pub(crate) const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5);
-/// Who may not come in can ask as often as it likes: no more of that goes into the log.
+/// Least interval of log lines about refused machines: a refused machine can ask as often as it likes.
 const SAID_EVERY: Duration = Duration::from_secs(1);
-/// For the group to agree on the use of a token; the machine that joins waits for longer.
+/// Time for the group to agree on the use of a token; the joining machine waits for longer.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(7);
-/// A name is for people; this fits a table.
+/// Longest name: names are for people, and this fits a table.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What the door knows of its cluster.
+/// The cluster, as the join server knows it.
 pub struct JoinServer {
     /// The cluster's id.
     pub cluster: [u8; 16],
-    /// The cluster's secret, which is given out.
+    /// The cluster's secret, which joining machines get.
     pub secret: [u8; 32],
     /// The key that the keys of tokens are derived from.
     pub tokens: [u8; 32],
-    /// Our version, for people.
+    /// Version of this program, for people.
     pub version: &'static str,
 }
 
-/// The program that machines call.
+/// The RPC program for joining machines.
 pub(crate) struct JoinProgram {
     join_server: JoinServer,
     replica: Replica,
     entropy: Arc<dyn Entropy>,
     clock: SystemClock,
-    /// Between HELLO and ENTER.
+    /// Handshakes between HELLO and ENTER.
     handshakes: Arc<Mutex<HashMap<ConnectionId, Handshake>>>,
     refused: Mutex<LastRefused>,
 }
 
-/// Whom the log says was refused last, when and why.
+/// The last logged refusal: its time, its address and its reason.
 #[derive(Default)]
 struct LastRefused(Option<(Instant, IpAddr, String)>);
 
 impl LastRefused {
-    /// Whether that is to be said: not again what was said last, nor one thing right after another.
+    /// True if a refusal must be logged: not the same as the last, and not within a second after another.
     fn is_news(&mut self, now: Instant, from: IpAddr, line: &str) -> bool {
         let said = self.0.as_ref().is_some_and(|(at, whom, why)| {
             now.duration_since(*at) < SAID_EVERY || (*whom, why.as_str()) == (from, line)
@@ -87,7 +88,7 @@ impl Program for JoinProgram {
         join::VERSION..=join::VERSION
     }
 
-    /// What it is asked is short.
+    /// Its requests are short.
     fn trusts(&self, _: &CallHeader, _: Decoder, _: &Connection) -> bool {
         false
     }
@@ -144,7 +145,7 @@ impl JoinProgram {
         Ok(hello::ResOk { nonce: server, proof })
     }
 
-    /// Notes it, and sees to it that it is forgotten with the connection.
+    /// Notes the handshake, and forgets it with the end of the connection.
     fn greet(&self, connection: &Arc<Connection>, handshakes: Handshake) {
         let id = connection.id();
         let is_known = self.handshakes.lock().insert(id, handshakes).is_some();
@@ -172,12 +173,12 @@ impl JoinProgram {
         let servers: Vec<DataServer> = {
             let view = self.replica.view().map_err(|e| format!("the metaserver's store: {e}"))?;
             let map = read::cluster_map(&*view).map_err(|e| format!("the metaserver's store: {e}"))?;
-            // One that was removed has no name and no address any more: what replaces it has them.
+            // A removed data server has no name and no address any more: its successor has them.
             map.present_data_servers().cloned().collect()
         };
         let wanted = Wanted::new(args)?;
         wanted.is_free(&members, &servers)?;
-        // The last of all, so that a machine that is refused can come again with its token.
+        // The last step, so that a refused machine can come again with its token.
         self.use_token(&token, &wanted.name, args.ticket).await?;
         let (sealed, tag) = seal::seal(&key, &client, &server, &self.join_server.secret);
         tracing::info!(name = ?wanted.name, consensus = ?wanted.consensus, data = ?wanted.data, "let in by a join token");
@@ -187,7 +188,7 @@ impl JoinProgram {
 }
 
 impl JoinProgram {
-    /// Has the group note that the token was used, which it does once.
+    /// Makes the group note that the token was used. The group does so only once.
     async fn use_token(&self, token: &Token, name: &str, ticket: Nonce) -> Result<(), String> {
         if token.id == OWN_ID {
             return Err("what a member of this cluster proves itself with lets no machine in".into());
@@ -223,7 +224,7 @@ impl JoinProgram {
     }
 }
 
-/// What can be said before the machine has proved anything: nothing that is secret.
+/// Checks before the machine has proved anything. Errors contain nothing secret.
 fn check_hello(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u64) -> Result<(), String> {
     if args.cluster != *cluster {
         return Err(
@@ -239,7 +240,7 @@ fn check_hello(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u6
             args.protocol
         ));
     }
-    // Before the token's end, which a wrong clock would have wrong.
+    // Before the token's expiry, which a wrong clock would misjudge.
     if args.clock_ms.abs_diff(now_ms) > CLOCKS_DIFFER_MAX.as_millis() as u64 {
         let which = if args.clock_ms > now_ms { "ahead of" } else { "behind" };
         let seconds = args.clock_ms.abs_diff(now_ms) / 1000;
@@ -255,7 +256,7 @@ fn check_hello(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u6
     Ok(())
 }
 
-/// What a machine wants to be.
+/// Name and addresses that a machine requests.
 struct Wanted {
     name: String,
     consensus: Option<SocketAddr>,
@@ -276,8 +277,8 @@ impl Wanted {
         Ok(Self { name, consensus: address(&args.consensus)?, data: address(&args.data)? })
     }
 
-    /// Whether nobody has the name or an address. Two machines that join at the same moment both hear that
-    /// they are free: the group refuses the second one when it starts.
+    /// Checks that no server has the name or an address. Two machines that join at the same moment both pass:
+    /// the group refuses the second one when it starts.
     fn is_free(&self, members: &[Member], servers: &[DataServer]) -> Result<(), String> {
         let name = &self.name;
         if let Some(consensus) = self.consensus.map(|address| address.to_string()) {

@@ -1,14 +1,14 @@
-//! The cluster as one of its metaservers sees it: members, data servers, the cluster map, service addresses.
+//! The cluster in the view of one metaserver: members, data servers, the cluster map, service addresses.
 //!
-//! In: the cluster map, as the state machine has it; calls of the other members; heartbeats of data servers; an
-//! operator's orders. Out: which servers live and what each is to do, the settings and exports in force, the
-//! targets that take new files, and the service addresses that this machine holds.
+//! In: the cluster map, as the state machine has it; calls of the other members; heartbeats of data servers;
+//! an operator's orders. Out: the liveness and the administrative state of each server, the settings and
+//! exports in force, the targets that take new files, and the service addresses that this machine holds.
 //!
-//! [`Cluster`] has it all. It changes the map by commands to the [`Group`], and calls the other members by
-//! [`wire::peer`]. A machine that wants to become one of the cluster's comes to the [`JoinServer`].
+//! [`Cluster`] is the central type. It changes the map by commands to the [`Group`], and calls the other
+//! members by [`wire::peer`]. A machine that joins the cluster calls the [`JoinServer`].
 //!
-//! It knows no operation of NFS and no state of clients; data servers register with it, but what is on their
-//! targets is for the metaserver.
+//! This crate knows no operation of NFS and no state of clients. Data servers register here, but the objects
+//! on their targets are the concern of the metaserver.
 
 mod answers;
 mod backup;

@@ -1,4 +1,4 @@
-//! The cluster map as this metaserver follows it, and its own part of it.
+//! The cluster map as this metaserver follows it, and the row of this metaserver in the map.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::error::{ClusterError, store_failed};
 use crate::exports::Exports;
 use crate::settings::Settings;
 
-/// How often the map is compared with what is.
+/// Interval between two comparisons of the map with the members.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The map as it was applied last.
+/// The map after the last applied change.
 #[derive(Default)]
 pub(crate) struct CurrentMap(RwLock<Arc<ClusterMap>>);
 
-/// What a metaserver says of itself.
+/// Description of this metaserver in the map.
 #[derive(Debug, Clone)]
 pub struct ThisServer {
-    /// For people.
+    /// Name, for people.
     pub name: String,
-    /// Where clients and data servers reach it.
+    /// Address for clients and data servers.
     pub address: String,
-    /// Of its program.
+    /// Program version.
     pub version: &'static str,
 }
 
@@ -37,12 +37,12 @@ impl Cluster {
         Arc::clone(&self.current_map.0.read())
     }
 
-    /// Whether this member of the group is to get nothing new.
+    /// True if this group member drains: it gets nothing new.
     pub(crate) fn drains(&self, member: NodeId) -> bool {
         self.map().state(NodeKey::Metaserver(member)) >= NodeState::Draining
     }
 
-    /// Takes the map over as it is in the store now.
+    /// Reads the map from the store, and follows it.
     ///
     /// # Errors
     /// [`ClusterError::Store`].
@@ -64,7 +64,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Puts this server into the map, and keeps what it answers for there as it is, for ever.
+    /// Puts this server into the map and keeps the map correct, for ever: this server's own row on every
+    /// member, the rest on the leader.
     pub async fn keep_map(self: Arc<Self>, this: ThisServer) {
         let mut often = tokio::time::interval(LOOK_EVERY);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -95,7 +96,7 @@ impl Cluster {
         if status.leader != Some(status.id) {
             return Ok(());
         }
-        // Who leads sees to the rest.
+        // Only the leader does the rest.
         self.begin().await?;
         for node in &map.nodes {
             if let NodeKey::Metaserver(id) = node.key
@@ -114,13 +115,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// A voter that lives and does not drain, for this metaserver to hand over to.
+    /// A voter that lives and does not drain: the new leader after a leadership transfer from this
+    /// metaserver.
     pub(crate) fn heir(&self, status: &replica::ReplicaStatus) -> Option<NodeId> {
         let mut others = status.members.iter().filter(|(id, _, voter)| *voter && *id != status.id);
         others.find(|(id, ..)| status.reachable.contains(id) && !self.drains(*id)).map(|(id, ..)| *id)
     }
 
-    /// Has the map changed, and follows it.
+    /// Changes the map by a command, and follows the changed map.
     ///
     /// # Errors
     /// [`ClusterError`].

@@ -1,7 +1,7 @@
-//! The other metaservers of the group: calls to them, and theirs to us.
+//! The other metaservers of the group: calls to them, and their calls to this one.
 //!
-//! Consensus has an address of its own on each metaserver, apart from its clients': what they send at their
-//! worst does not hold up what the metaservers agree by.
+//! Consensus has an address of its own on each metaserver, apart from the address for clients: even the worst
+//! load of clients does not delay consensus.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use wire::consensus::{self, Call, Procedure, Reply, Status, call};
 
 use crate::join_server::{JoinProgram, JoinServer};
 
-/// A kernel refuses at once or not at all.
+/// Wait for a refused connection: a kernel refuses at once or not at all.
 const REFUSAL_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// Calls over RPC. A connection for each member and [`Channel`], proved on both sides.
@@ -32,7 +32,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Connections are made when they are needed.
+    /// Returns members without connections; a connection is made when it is needed.
     #[must_use]
     pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
         Self { key, entropy, peers: Mutex::default() }
@@ -73,7 +73,7 @@ impl Transport for Members {
     }
 }
 
-/// Whether a connection to `address` is refused: the kernel there says that nobody listens.
+/// True if a connection to `address` is refused: no process listens there, by the word of that kernel.
 async fn is_refused(address: &str) -> bool {
     let connected = tokio::time::timeout(REFUSAL_TIME_MAX, TcpStream::connect(address)).await;
     matches!(connected, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
@@ -83,7 +83,8 @@ async fn is_refused(address: &str) -> bool {
 struct ConsensusProgram {
     replica: Replica,
     peer_auth: PeerAuth,
-    /// Why the last call was refused that was: who is at the wrong address asks ten times a second.
+    /// Reason of the last refused call, to log it once: a metaserver with a wrong address calls ten times a
+    /// second.
     refused: Mutex<String>,
 }
 
@@ -129,11 +130,11 @@ impl ConsensusProgram {
     }
 }
 
-/// Listens on `address`, on the thread of consensus, for the other metaservers and for machines that want to
-/// become one of the cluster's.
+/// Listens on `address`, on the thread of consensus, for the other metaservers and for machines that join the
+/// cluster.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// If `address` cannot be bound.
 pub async fn serve_members(
     replica: Replica,
     address: SocketAddr,

@@ -23,17 +23,18 @@ use crate::service_addresses::clients::{self, Clients};
 /// Time for a small call; the caller goes on without an answer.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// A metaserver that has not answered by then may be dead; data servers report their room themselves.
+/// Time for SPACES: a metaserver that has not answered by then may be dead; data servers report their free
+/// space themselves.
 const SPACES_TIME_MAX: Duration = Duration::from_millis(300);
-/// An operator waits for the answer; a leader that lives gives it at once.
+/// Time for the group report: an operator waits for the answer, and a live leader answers at once.
 const GROUP_TIME_MAX: Duration = Duration::from_secs(2);
-/// An address lease is granted for a second at most.
+/// Time for calls about service addresses: an address lease lasts a second at most.
 const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 
 /// Calls another metaserver.
 ///
 /// # Errors
-/// [`Unreachable`], also for an answer that is malformed: the callee does not know the procedure.
+/// [`Unreachable`], also for a malformed answer: the callee does not know the procedure.
 pub async fn call(
     replica: &Replica,
     to: &Member,
@@ -46,24 +47,24 @@ pub async fn call(
 }
 
 impl Cluster {
-    /// Calls the metaserver that leads.
+    /// Calls the leader.
     ///
     /// # Errors
-    /// [`Unreachable`], also when none leads.
+    /// [`Unreachable`], also if there is no leader.
     pub async fn call_leader(&self, question: Call, limit: Duration) -> Result<Reply, Unreachable> {
         let leader = self.group.replica.leader();
         let leader = leader.ok_or_else(|| Unreachable::NotSent("no metaserver leads".into()))?;
         call(&self.group.replica, &leader, &question, limit).await
     }
 
-    /// Answers of all other metaservers, at the same time.
+    /// Returns the answers of all other metaservers, called at the same time.
     async fn call_others(&self, question: Call, limit: Duration) -> Vec<Reply> {
         let others = self.group.replica.other_members();
         let ask = |member| call(&self.group.replica, member, &question, limit);
         join_all(others.iter().map(ask)).await.into_iter().flatten().collect()
     }
 
-    /// The service addresses that the leader lets this metaserver hold.
+    /// Asks the leader for the service addresses that this metaserver may hold.
     pub(crate) async fn ask_leader_for_addresses(
         &self,
         member: NodeId,
@@ -76,7 +77,7 @@ impl Cluster {
         }
     }
 
-    /// The leader's report of the group.
+    /// Asks the leader for its report of the group.
     pub(crate) async fn ask_leader_for_group(&self) -> Option<GroupReport> {
         match self.call_leader(Call::Report(report::Args {}), GROUP_TIME_MAX).await {
             Ok(Reply::Report(res)) => res.report.map(GroupReport::of_wire),
@@ -84,7 +85,7 @@ impl Cluster {
         }
     }
 
-    /// Tells another metaserver which clients are connected to the service addresses that this one holds.
+    /// Tells another metaserver the clients that are connected to the service addresses of this one.
     pub(crate) async fn tell_of_clients(&self, member: &Member, clients: &Clients) {
         let question = Call::Connected(connected::Args { held: clients::to_wire(clients) });
         if let Err(error) = call(&self.group.replica, member, &question, ANSWER_TIME_MAX).await {
@@ -92,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// Clients that were connected to a service address before it came here, as far as any metaserver knows.
+    /// Clients that were connected to a service address before it moved here, as far as any metaserver knows.
     pub(crate) async fn clients_of(&self, address: IpAddr) -> BTreeSet<SocketAddr> {
         let mut clients = self.addressing.clients.of(address);
         let question = Call::ConnectedTo(connected_to::Args { address: text(&address) });
@@ -113,13 +114,13 @@ impl Cluster {
         let _ = self.call_leader(Call::Release(release::Args { member }), ADDRESSES_TIME_MAX).await;
     }
 
-    /// Has all others ask which service addresses they may hold.
+    /// Tells all other members to ask now for the service addresses that they may hold.
     pub(crate) async fn have_others_ask_for_addresses(&self) {
         self.call_others(Call::AddressesFree(addresses_free::Args {}), ADDRESSES_TIME_MAX).await;
     }
 
-    /// Asks the others which data servers live: these say so only once in a second, and new files would wait
-    /// for it.
+    /// Asks the other members for the live data servers. Data servers report only once in a second, and new
+    /// files would wait for the report.
     pub async fn learn_living_targets(&self) {
         for answer in self.call_others(Call::Spaces(spaces::Args {}), SPACES_TIME_MAX).await {
             if let Reply::Spaces(res) = answer {
@@ -145,12 +146,12 @@ impl Cluster {
     }
 }
 
-/// An address as it is sent.
+/// An address in its form on the wire.
 pub(crate) fn text(address: &impl ToString) -> Bytes {
     address.to_string().into()
 }
 
-/// Addresses as they were sent; malformed ones are left out.
+/// Addresses from their form on the wire; malformed ones are left out.
 pub(crate) fn addresses<A: std::str::FromStr>(texts: &[Bytes]) -> Vec<A> {
     let texts = texts.iter().filter_map(|text| std::str::from_utf8(text).ok());
     texts.filter_map(|text| text.parse().ok()).collect()

@@ -6,10 +6,11 @@ use crate::cluster::Cluster;
 use crate::error::ClusterError;
 
 impl Cluster {
-    /// Takes a data server of that version, and its free space, into the map. `true`: it was silent before.
+    /// Puts a data server, its version and its free space into the map. Returns `true` if the data server was
+    /// silent before.
     ///
     /// # Errors
-    /// As any change of the map.
+    /// The errors of a map change.
     pub async fn register(
         &self,
         server: &DataServer,

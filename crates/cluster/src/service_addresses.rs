@@ -1,4 +1,4 @@
-//! Service addresses: clients mount one of these, and it is always on a metaserver that lives.
+//! Service addresses: clients mount one of them, and each is always on a live metaserver.
 //!
 //! ```text
 //! every metaserver ──every 150 ms: "these I hold"──▶ leader: the book
@@ -6,13 +6,14 @@
 //!        └──────"these you may hold for a second"───────┘
 //! ```
 //!
-//! What was granted is put on an interface with that lifetime ([`host::interface`]): the kernel takes it away
-//! from who is not granted it again, because he hangs, or is cut off, and at once from who is dead. Then the
-//! leader grants it to another: at once if the dead one's kernel refuses a connection, else when its time is
-//! over. The next holder tells the clients ([`clients`]).
+//! The holder puts each granted address on an interface with that lifetime ([`host::interface`]). The kernel
+//! removes an address that is not granted again, because the holder hangs or is cut off; it removes the
+//! addresses of a dead holder at once. Then the leader grants the address to another member: at once if the
+//! kernel of the dead holder refuses a connection, else at the end of the address lease. The next holder
+//! tells the clients ([`clients`]).
 //!
-//! One that stops gives its addresses back and says so. When something is free the leader has all ask at
-//! once: nobody waits for a beat.
+//! A metaserver that stops releases its addresses and tells the leader. When an address becomes free, the
+//! leader tells all members to ask at once: no member waits for its next beat.
 
 mod assignment;
 pub(crate) mod clients;
@@ -34,69 +35,69 @@ use self::assignment::{ASKING, Assignment, BEAT, LEASE};
 use self::clients::{Clients, Known, Told, tickle};
 use crate::cluster::Cluster;
 
-/// Whoever had an address before may be late to lose it: that is no trouble yet.
+/// Time without a log line for an address in use: the holder before may lose the address late, and that is no
+/// fault yet.
 const IN_USE_MAX: Duration = Duration::from_secs(4);
-/// An address of a metaserver that lives moves after a second ([`LEASE`]), not before.
+/// An address of a live metaserver moves after a second ([`LEASE`]), not before.
 const MOVES_AFTER: Duration = Duration::from_millis(500);
-/// For the others to take what a leader that stops gave back: they take a tenth of a second.
+/// Time for the other members to take the addresses of a leader that stops: they need a tenth of a second.
 const TAKEN_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Gives access to this machine's interfaces.
 pub type OpenInterfaces = Box<dyn Fn() -> host::interface::Result<Arc<dyn Interfaces>> + Send + Sync>;
 
-/// How this machine holds service addresses; which there are, the cluster map says.
+/// Settings of this machine for service addresses; the cluster map lists the addresses.
 pub struct ServiceAddresses {
-    /// Where to hold them; none: where their network is.
+    /// Interface for them; none: the interface with their network.
     pub interface: Option<String>,
     /// Called when there are addresses to hold, until it succeeds.
     pub open: OpenInterfaces,
-    /// Where to remember who is connected to them.
+    /// File with the connected clients of the addresses.
     pub clients_file: PathBuf,
 }
 
-/// What a metaserver knows of service addresses.
+/// State of a metaserver for service addresses.
 #[derive(Default)]
 pub(crate) struct Addressing {
-    /// The leader's book, while this metaserver leads.
+    /// The leader's assignment, while this metaserver leads.
     book: Mutex<Option<Assignment>>,
     pub(crate) clients: Known,
-    /// This machine's end, once it holds any.
+    /// Addresses of this machine, once it holds any.
     holding: OnceLock<Arc<Holding>>,
     holder: Mutex<Option<JoinHandle<()>>>,
-    /// It is worth asking the leader now, and not only with the next beat.
+    /// Notification to ask the leader now, before the next beat.
     ask_now: Notify,
-    /// The leader's book may say something else.
+    /// Notification that the leader's assignment may have changed.
     book_changed: Notify,
 }
 
-/// Addresses of this machine, and what is connected to them.
+/// Service addresses on this machine, and the connections to them.
 struct Holding {
     service: ServiceAddresses,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
-    /// Every service address that there was since this process began: one that is removed has to be released,
-    /// too.
+    /// Every service address since the start of this process: a removed one must be released, too.
     known: Mutex<BTreeSet<IpAddr>>,
     connections: Connections,
 }
 
-/// What was said of an address last, so that it is said once; since when there is trouble.
+/// The last logged error of each address, so that each error is logged once, and the start of the trouble.
 #[derive(Default)]
 struct Troubles(Mutex<BTreeMap<IpAddr, (String, Duration)>>);
 
-/// The task that holds addresses.
+/// The task that holds service addresses.
 struct Holder {
     server: Arc<Cluster>,
     holding: Arc<Holding>,
     listens: SocketAddr,
     troubles: Troubles,
-    /// Why no address can be held here, as it was said last.
+    /// The last logged reason why no address can be held here.
     said_of_all: Mutex<Option<String>>,
     told: Mutex<Told>,
 }
 
 impl Cluster {
-    /// Holds what the leader grants, until [`Cluster::release_addresses`]; `server` is
-    /// where clients are served.
+    /// Holds the addresses that the leader grants, until [`Cluster::release_addresses`]; `server` is the NFS
+    /// server for clients.
     pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
         self.addressing.clients.read(&service.clients_file);
         let (interfaces, known) = (OnceLock::new(), Mutex::default());
@@ -111,8 +112,8 @@ impl Cluster {
         *self.addressing.holder.lock() = Some(tokio::spawn(holds));
     }
 
-    /// Gives all addresses to others, before this metaserver stops. If it leads it should do so until then:
-    /// its book is whole, and the next leader's is not before all have been heard.
+    /// Releases all addresses to other members, before this metaserver stops. A leader should lead until
+    /// then: its assignment is complete, and the next leader's is complete only after a beat of every member.
     pub async fn release_addresses(self: &Arc<Self>) {
         let Some(holding) = self.addressing.holding.get() else { return };
         if let Some(holder) = self.holds_no_more() {
@@ -133,15 +134,15 @@ impl Cluster {
         }
     }
 
-    /// Ends what asks for addresses; those that are held go when their time is over.
+    /// Aborts the task that asks for addresses; the held addresses expire at the end of their lease.
     pub fn holds_no_more(&self) -> Option<JoinHandle<()>> {
         let holder = self.addressing.holder.lock().take()?;
         holder.abort();
         Some(holder)
     }
 
-    /// Returns when the book of this metaserver, which leads, has all addresses with others; or when it leads
-    /// no more.
+    /// Returns when other members hold all addresses, by the assignment of this leader, or when this
+    /// metaserver does not lead any more.
     async fn taken_by_others(&self, id: NodeId) {
         loop {
             let changed = self.addressing.book_changed.notified();
@@ -152,7 +153,7 @@ impl Cluster {
         }
     }
 
-    /// Asks, while this metaserver leads, whether those who were not heard of are dead.
+    /// Checks, while this metaserver leads, if silent members are dead.
     async fn watch_holders(self: &Arc<Self>) {
         let mut often = tokio::time::interval(BEAT);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -176,13 +177,13 @@ impl Cluster {
         Some(look(book.as_mut()?, self.group.clock.monotonic()))
     }
 
-    /// `member` is dead, or stops.
+    /// Notes that `member` is dead, or stops: its addresses are free.
     pub(crate) fn addresses_free(self: &Arc<Self>, member: NodeId) {
         self.with_book(|book, now| book.gone(member, now));
         self.tell_of_free_addresses();
     }
 
-    /// If something has become free in the book, everybody asks now.
+    /// If an address has become free in the assignment, tells all members to ask now.
     fn tell_of_free_addresses(self: &Arc<Self>) {
         if self.with_book(|book, _| book.take_freed()) == Some(true) {
             self.ask_for_addresses_now();
@@ -191,14 +192,15 @@ impl Cluster {
         }
     }
 
-    /// Something may be free.
+    /// Asks the leader for addresses now: one may be free.
     pub(crate) fn ask_for_addresses_now(&self) {
         self.addressing.ask_now.notify_one();
     }
 
-    /// Begins the book of a leader, if this metaserver still is one.
+    /// Starts the assignment of a leader, if this metaserver still leads.
     async fn keep_book(&self) -> Option<()> {
-        // One that was deposed and does not know it yet must not grant what another grants, too.
+        // A deposed leader that does not know it yet must not grant an address that the new leader grants,
+        // too.
         tokio::time::timeout(BEAT, self.group.read_barrier()).await.ok()?.ok()?;
         let (status, now) = (self.group.replica.status(), self.group.clock.monotonic());
         let mut book = self.addressing.book.lock();
@@ -207,7 +209,7 @@ impl Cluster {
         Some(())
     }
 
-    /// A leader that can hold no address itself keeps the book for the others all the same.
+    /// A leader that can hold no address itself keeps the assignment for the other members.
     async fn keep_book_for_others(self: &Arc<Self>) {
         if self.group.replica.leads() && self.keep_book().await.is_some() {
             let member = self.group.replica.status().id;
@@ -226,9 +228,9 @@ impl Cluster {
         self.ask_leader_for_addresses(member, held).await
     }
 
-    /// Whether a call that came at `arrived` and had to wait may be carried out: its client has not gone to
-    /// another metaserver meanwhile, where it has asked again. What it asked here would come after what it
-    /// has done there.
+    /// True if a call may be carried out that arrived at `arrived` and had to wait. False if its client may
+    /// have moved to another metaserver meanwhile and sent the call there again: the call here would then be
+    /// done after later calls there.
     #[must_use]
     pub fn may_answer(&self, connection: &Connection, arrived: Duration) -> bool {
         if self.group.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
@@ -241,7 +243,8 @@ impl Cluster {
         connection.is_open() && self.addressing.holding.get().is_none_or(holds)
     }
 
-    /// Another metaserver's beat. None: this one does not lead, or has no service addresses.
+    /// Answers the beat of another metaserver. None: this one does not lead, or there are no service
+    /// addresses.
     pub(crate) async fn grant_addresses(
         self: &Arc<Self>,
         member: NodeId,
@@ -252,7 +255,7 @@ impl Cluster {
         self.note_beat(member, held)
     }
 
-    /// A member's beat, into the book; one that drains gets none.
+    /// Notes the beat of a member in the assignment; a draining member gets no address.
     fn note_beat(self: &Arc<Self>, member: NodeId, held: &[IpAddr]) -> Option<Vec<IpAddr>> {
         let drains = self.drains(member);
         let map = self.map();
@@ -269,7 +272,7 @@ impl Cluster {
         granted
     }
 
-    /// Who holds which service address, if this metaserver leads.
+    /// Holder of each service address, if this metaserver leads.
     pub(crate) fn address_owners(&self) -> BTreeMap<IpAddr, Option<NodeId>> {
         self.with_book(|book, _| book.owners()).unwrap_or_default()
     }
@@ -283,7 +286,7 @@ impl Cluster {
 }
 
 impl Holding {
-    /// This machine's interfaces, once there is something to hold.
+    /// This machine's interfaces, once there is an address to hold.
     fn interfaces(&self) -> host::interface::Result<Option<&Arc<dyn Interfaces>>> {
         if let Some(interfaces) = self.interfaces.get() {
             return Ok(Some(interfaces));
@@ -317,7 +320,7 @@ impl Holding {
         }
     }
 
-    /// Who is connected to each of these.
+    /// Clients connected to each of these addresses.
     fn clients(&self, held: &BTreeSet<IpAddr>) -> Clients {
         let mut clients: Clients = held.iter().map(|address| (*address, BTreeSet::new())).collect();
         for (local, peer) in self.connections.ends() {
@@ -354,7 +357,7 @@ impl Holder {
                     continue;
                 }
             };
-            // Those that the kernel took away while this process stood still, too.
+            // Also the addresses that the kernel removed while this process stood still.
             for address in before.difference(&held) {
                 tracing::info!(%address, "a service address is gone");
                 self.holding.connections.abandon(*address);
@@ -375,7 +378,7 @@ impl Holder {
             self.tell_of_clients(&held);
             let clock = &self.server.group.clock;
             let asked = clock.monotonic();
-            // No answer: what is held goes when its time is over.
+            // No answer: the held addresses expire at the end of their lease.
             let all = held.iter().copied().collect();
             let Some(granted) = self.server.ask_for_addresses(all).await else {
                 continue;
@@ -392,7 +395,7 @@ impl Holder {
                 let outcome = self.holding.renew(address);
                 self.say(address, outcome);
             }
-            // Together: each has to ask for its address first.
+            // At the same time: each address is probed first.
             futures_util::future::join_all(taken.into_iter().map(|address| async move {
                 let outcome = self.take(address).await;
                 if outcome.is_ok() {
@@ -424,7 +427,7 @@ impl Holder {
         Ok(())
     }
 
-    /// Says why this machine holds no address at all, once.
+    /// Logs once why this machine holds no address at all.
     fn say_of_all(&self, why: String) {
         let mut said = self.said_of_all.lock();
         if said.as_ref() != Some(&why) {
@@ -433,7 +436,7 @@ impl Holder {
         }
     }
 
-    /// Says what is wrong with an address, once.
+    /// Logs once the error of an address.
     fn say(&self, address: IpAddr, outcome: host::interface::Result<()>) {
         let mut troubles = self.troubles.0.lock();
         let Err(error) = outcome else { return drop(troubles.remove(&address)) };
@@ -449,7 +452,8 @@ impl Holder {
         }
     }
 
-    /// Tells the others, and the file, whose connections the addresses that are held here have.
+    /// Tells the other members, and the file, the clients that are connected to the addresses of this
+    /// machine.
     fn tell_of_clients(&self, held: &BTreeSet<IpAddr>) {
         let clients = self.holding.clients(held);
         let mut told = self.told.lock();
@@ -462,7 +466,7 @@ impl Holder {
                 tokio::spawn(async move { server.tell_of_clients(&member, &clients).await });
             }
         }
-        // As one more who may have to be told.
+        // The file is treated as one more member.
         if told.is_news(self.server.group.replica.status().id, &clients, now) {
             let (server, file) = (Arc::clone(&self.server), self.holding.service.clients_file.clone());
             tokio::task::spawn_blocking(move || {

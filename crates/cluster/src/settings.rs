@@ -1,8 +1,8 @@
-//! What holds for the whole cluster: one table of settings. Their values are in the cluster map, as text, so
-//! every metaserver has the same ones and follows a change as it applies it.
+//! Settings of the whole cluster, in one table. Their values are in the cluster map, as text, so every
+//! metaserver has the same values and follows a change as it applies the change.
 //!
-//! A setting is added here, in one row: its documentation, its type, its default and its check. `heorot set`
-//! and `heorot get` show it then, and the code reads it as a field of [`Settings`]:
+//! A new setting is one row here: its documentation, its type, its default and its check. `heorot set` and
+//! `heorot get` then show it, and the code reads it as a field of [`Settings`]:
 //! `server.cluster.settings().lease`.
 
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use namespace::{StripePolicy, StripeUnit};
 pub struct Setting {
     /// Its key.
     pub key: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in one line.
     pub about: &'static str,
     /// Its value where none is set.
     pub default: &'static str,
     check: fn(&str) -> Result<(), String>,
 }
 
-/// The layout of new files where no directory says otherwise.
+/// Layout of new files in directories without a stripe policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DefaultStripe {
     /// Bytes on one column before the next.
@@ -59,8 +59,8 @@ macro_rules! settings {
         }),+];
 
         impl Settings {
-            /// The settings of a cluster map. A value that cannot be read, which a newer version has set, is
-            /// logged and taken for the default.
+            /// The settings of a cluster map. An unreadable value, set by a newer version, is logged and
+            /// replaced by the default.
             #[must_use]
             pub fn of(values: &BTreeMap<String, String>) -> Self {
                 Self { $($key: value(values, stringify!($key), $default, $parse),)+ }
@@ -97,16 +97,16 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The layout of new files where no directory says otherwise.
+    /// Layout of new files in directories without a stripe policy.
     #[must_use]
     pub fn stripe(&self) -> DefaultStripe {
         DefaultStripe { unit: self.stripe_unit, columns: self.stripe_columns }
     }
 
-    /// Whether the settings agree with each other.
+    /// Checks that the settings agree with each other.
     ///
     /// # Errors
-    /// A line that says which do not.
+    /// A line that names the settings that disagree.
     pub fn check(&self) -> Result<(), String> {
         if self.owner_names && self.owner_domain.is_empty() {
             return Err(
@@ -120,7 +120,7 @@ impl Settings {
 /// The row of a key.
 ///
 /// # Errors
-/// A line that names the keys that there are.
+/// A line that lists all keys.
 pub(crate) fn setting(key: &str) -> Result<&'static Setting, String> {
     let found = SETTINGS.iter().find(|setting| setting.key == key);
     found.ok_or_else(|| {
@@ -130,10 +130,10 @@ pub(crate) fn setting(key: &str) -> Result<&'static Setting, String> {
 }
 
 impl Setting {
-    /// Whether the setting can have a value.
+    /// Checks that the setting can have this value.
     ///
     /// # Errors
-    /// A line that says what is wrong, and what would be right.
+    /// A line that says why the value is wrong, and names a right one.
     pub fn check(&self, text: &str) -> Result<(), String> {
         (self.check)(text).map_err(|why| format!("{}: {why}", self.key))
     }

@@ -1,4 +1,4 @@
-//! Join tokens, for people: made, listed, revoked. The door uses them.
+//! Join tokens, for people: made, listed, revoked. The join server checks them.
 
 use std::time::Duration;
 
@@ -7,16 +7,17 @@ use namespace::{Command, Error, JoinToken, TokenChange, read};
 use crate::cluster::Cluster;
 use crate::error::{AdminError, ClusterError, store_failed};
 
-/// For the group to agree.
+/// Time for the group to agree.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// Makes a token that lets one machine in for so long: its id, and its end in seconds since 1970.
+    /// Makes a token that lets one machine in during `valid`. Returns its id, and its end in seconds since
+    /// 1970.
     ///
     /// # Errors
     /// [`AdminError`].
     pub async fn make_join_token(&self, valid: Duration) -> Result<(u64, u64), AdminError> {
-        // 0 is no token's.
+        // Id 0 means no token.
         let id = self.group.entropy.u64().max(1);
         let expires = self.group.now().seconds.max(0).unsigned_abs() + valid.as_secs();
         self.change_tokens(TokenChange::Make { id, expires }).await.map_err(|error| match error {
@@ -29,7 +30,7 @@ impl Cluster {
         Ok((id, expires))
     }
 
-    /// The tokens that have not ended, used or not, by their ends.
+    /// The tokens that have not expired, used or not, sorted by expiry.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -43,7 +44,7 @@ impl Cluster {
         Ok(tokens)
     }
 
-    /// Ends a token.
+    /// Revokes a token.
     ///
     /// # Errors
     /// [`AdminError`].

@@ -1,4 +1,4 @@
-//! What people have servers do: drain, serve again, vote or not, lead, go.
+//! An operator's changes of servers: drain, undrain, promote, demote, lead, remove.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::report::{NodeReport, held_by};
 use crate::cluster::Cluster;
 use crate::error::AdminError;
 
-/// For a majority to agree: an election takes a second, or a few.
+/// Time for a majority to agree: an election takes a second, or a few.
 pub const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
-/// For service addresses to move away.
+/// Time for service addresses to move away.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(10);
-/// How often it is looked whether they have.
+/// Poll interval while service addresses move away.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Which servers of a machine are meant: it may have one of each under one name.
+/// Servers of a machine that a change concerns: a machine may have one of each kind under one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeRoles {
-    /// All that there are.
+    /// All of the machine.
     Any,
     /// The metaserver.
     Metaserver,
@@ -27,28 +27,28 @@ pub enum NodeRoles {
     DataServer,
 }
 
-/// What a server is to do.
+/// A change of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeChange {
     /// It gets nothing new.
     Drain,
     /// It serves again.
     Undrain,
-    /// It belongs no longer.
+    /// It leaves the cluster.
     Remove,
     /// A metaserver gets a vote.
     Promote,
     /// A metaserver has no vote any more.
     Demote,
-    /// A metaserver leads.
+    /// A metaserver becomes the leader.
     Lead,
 }
 
 impl Cluster {
-    /// Has a metaserver do something; says what was done.
+    /// Changes a metaserver. Returns a line for people.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] when it cannot be, with the reason.
+    /// [`AdminError::Invalid`] with the reason, if the change is impossible.
     pub async fn change_metaserver(
         &self,
         node: &NodeReport,
@@ -83,14 +83,14 @@ impl Cluster {
             NodeChange::Lead => members(MemberChange::Lead(id)).await.map(|()| format!("{name} leads")),
             NodeChange::Remove => {
                 let removed = async {
-                    // Its clients are elsewhere before it stops.
+                    // The clients must have moved before the metaserver stops.
                     self.drain_metaserver(node, id).await?;
                     members(MemberChange::Remove(id)).await
                 };
                 if let Err(why) = removed.await {
                     return Err(self.set_back(node, why).await);
                 }
-                // If it was this one, it has no say any more: who leads now notes it.
+                // A removed metaserver cannot change the map: the new leader notes the removal.
                 if !self.group.replica.is_removed() {
                     let _ = self.set_state(node.key, NodeState::Removed).await;
                 }
@@ -99,13 +99,13 @@ impl Cluster {
         }
     }
 
-    /// Says what has gone elsewhere.
+    /// Drains a metaserver. Returns a line about its service addresses and its leadership.
     async fn drain_metaserver(&self, node: &NodeReport, id: NodeId) -> Result<String, AdminError> {
         self.set_state(node.key, NodeState::Draining).await?;
         let status = self.group.replica.status();
         let mut leadership = "";
         if status.leader == Some(id) {
-            // Of another one, it sees to that itself within a second.
+            // Another metaserver that drains hands its leadership over itself, within a second.
             if status.id == id
                 && let Some(heir) = self.heir(&status)
             {
@@ -131,8 +131,8 @@ impl Cluster {
         }
     }
 
-    /// A server that is not removed is to do what it did before. Returns why it is not, and if it is left
-    /// draining, too.
+    /// Puts a server that was not removed back into its earlier state. Returns `why`, with a hint if the
+    /// server may be left draining.
     pub async fn set_back(&self, node: &NodeReport, why: AdminError) -> AdminError {
         if node.state == NodeState::Draining || self.set_state(node.key, node.state).await.is_ok() {
             return why;
@@ -146,7 +146,7 @@ impl Cluster {
     /// Changes the administrative state of a server.
     ///
     /// # Errors
-    /// [`AdminError`] when the group does not agree in time.
+    /// [`AdminError`] if the group does not agree in time.
     pub async fn set_state(&self, key: NodeKey, state: NodeState) -> Result<(), AdminError> {
         let changed = tokio::time::timeout(AGREE_TIME_MAX, self.change_map(MapChange::State(key, state)));
         match changed.await {
@@ -160,7 +160,7 @@ impl Cluster {
     }
 }
 
-/// As `heorot node list --json` shows it.
+/// The id in the form of `heorot node list --json`.
 #[must_use]
 pub fn id_text(key: NodeKey) -> String {
     let (NodeKey::Metaserver(id) | NodeKey::DataServer(namespace::DataServerId(id))) = key;

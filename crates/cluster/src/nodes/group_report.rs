@@ -9,7 +9,7 @@ use wire::peer::group::report::{AddressReport, ClockReport, MemberReport, Report
 
 use crate::peers::{addresses, text};
 
-/// What only the leader knows of the group.
+/// Facts about the group that only the leader knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupReport {
     /// Milliseconds since the leader heard of each member.
@@ -18,7 +18,7 @@ pub struct GroupReport {
     pub matched: BTreeMap<NodeId, u64>,
     /// Holder of each service address.
     pub addresses: BTreeMap<IpAddr, Option<NodeId>>,
-    /// Members that the leader heard of just now.
+    /// Members that the leader can reach now.
     pub living: BTreeSet<NodeId>,
     /// Milliseconds that each server's clock is ahead of the cluster's.
     pub clocks: BTreeMap<NodeKey, i64>,

@@ -1,4 +1,4 @@
-//! The servers of the cluster, for people: how each is, and what it is to do.
+//! The servers of the cluster, for people: the condition of each, and its changes.
 
 mod change;
 mod group_report;

@@ -1,4 +1,4 @@
-//! How the servers are: the cluster map, with what the leader has heard of each.
+//! Report of all servers: the cluster map, with the last contact of the leader with each server.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,18 +13,18 @@ use crate::data_servers::SILENT_AFTER;
 use crate::error::AdminError;
 use crate::nodes::GroupReport;
 
-/// A member of the group that the leader has not heard of for this long is silent: some elections' time.
+/// A member without contact to the leader for this long is silent: the time of some elections.
 const MEMBER_SILENT_AFTER: Duration = Duration::from_secs(3);
 
-/// Whether a server is heard of.
+/// Liveness of a server, by its last contact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Liveness {
-    /// It was heard of just now.
+    /// The last contact was just now.
     Alive,
-    /// It was not heard of for some seconds.
+    /// There was no contact for some seconds.
     Silent,
-    /// Nothing can be said: the leader cannot be asked, or this metaserver has just been started.
+    /// The leader cannot be asked, or this metaserver has just been started.
     #[default]
     Unknown,
 }
@@ -32,38 +32,38 @@ pub enum Liveness {
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeReport {
-    /// Which.
+    /// Its key.
     pub key: NodeKey,
-    /// For people.
+    /// Name, for people.
     pub name: String,
     /// "leader", "voter", "learner" or "data server".
     pub role: &'static str,
-    /// Where clients and other servers reach it; empty if it never said.
+    /// Address for clients and other servers; empty: it never registered one.
     pub address: String,
-    /// All addresses that a data server told; of a metaserver the one above.
+    /// All addresses of a data server; of a metaserver, the address above.
     pub addresses: Vec<String>,
-    /// Of its program; empty if it never said.
+    /// Program version; empty: it never registered one.
     pub version: String,
-    /// What it is to do.
+    /// Its administrative state.
     pub state: NodeState,
-    /// Whether it is heard of.
+    /// Its liveness.
     pub liveness: Liveness,
-    /// How long ago it was heard of; none: not since somebody began to listen.
+    /// Time since the last contact; none: no contact since the observer started.
     pub seen: Option<Duration>,
     /// Of a metaserver: the index after the last entry of the log that it has.
     pub applied: Option<u64>,
-    /// How many entries it lacks.
+    /// Log entries that it lacks.
     pub lag: Option<u64>,
     /// The service addresses that it holds.
     pub service_addresses: Vec<IpAddr>,
     /// Of a data server: the objects on its targets.
     pub objects: Option<u64>,
-    /// How many milliseconds its clock is ahead of the cluster's; none: not known.
+    /// Milliseconds that its clock is ahead of the cluster's; none: not known.
     pub clock_ahead_ms: Option<i64>,
 }
 
 impl Cluster {
-    /// What this metaserver knows of the group, if it leads.
+    /// Report of the group, if this metaserver leads.
     pub(crate) fn group_report(&self) -> Option<GroupReport> {
         let status = self.group.replica.status();
         let heard = status.last_contact.iter().map(|(id, ago)| (*id, ago.as_millis() as u64));
@@ -76,7 +76,7 @@ impl Cluster {
         })
     }
 
-    /// What the leader knows of the group; none: it cannot be asked.
+    /// Report of the group by the leader; none: the leader cannot be asked.
     pub async fn ask_group_report(&self) -> Option<GroupReport> {
         match self.group_report() {
             Some(report) => Some(report),
@@ -93,7 +93,7 @@ impl Cluster {
         self.nodes_with(group.as_ref())
     }
 
-    /// The same, with what the leader knows of the group; none: it could not be asked.
+    /// All servers, with the leader's report of the group; none: the leader could not be asked.
     ///
     /// # Errors
     /// [`AdminError::Failed`].
@@ -160,7 +160,7 @@ impl Cluster {
                 ..known.unwrap_or(NodeReport::unknown(key))
             });
         }
-        // Removed, and therefore no member any more.
+        // Removed servers, which are no members any more.
         let removed = map.nodes.iter().filter(|node| !present.contains(&node.key));
         nodes.extend(removed.map(|node| NodeReport::listed(node, node.state)));
         for node in &mut nodes {
@@ -175,7 +175,7 @@ impl Cluster {
 }
 
 impl NodeReport {
-    /// A server of which nothing but its key is known.
+    /// A server with nothing but a key.
     pub(crate) fn unknown(key: NodeKey) -> Self {
         Self {
             key,

@@ -10,27 +10,27 @@ use crate::cluster::Cluster;
 use crate::data_servers::TargetReport;
 use crate::error::AdminError;
 
-/// Names looked at for one page: some tens of milliseconds, in which no other reader waits.
+/// Names read for one page: some tens of milliseconds, in which no other reader waits.
 const NAMES_MAX: usize = 50_000;
 /// Files of one page.
 const FILES_MAX: usize = 1000;
-/// Directories above one another in a path that is shown. Names of one path have 4096 bytes on Linux.
+/// Depth of a shown path, in directories. Names of one path have 4096 bytes on Linux.
 const DEPTH_MAX: usize = 4096;
 
-/// A target, and what is known of it.
+/// A target, with its server and its last report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTarget {
     /// Its id.
     pub target: TargetId,
     /// The data server that has it; none: no data server has it now.
     pub server: Option<String>,
-    /// Its directory there, if that is known.
+    /// Its directory there; empty: not known.
     pub path: String,
-    /// Whether its objects count as lost.
+    /// Lost, or in use.
     pub state: TargetState,
-    /// Whether its data server reports.
+    /// True if its data server reports.
     pub is_alive: bool,
-    /// Its condition, as its data server reported it last, and its bytes; none: nothing was reported.
+    /// Last report of its data server, with its condition and its bytes; none: nothing was reported.
     pub report: Option<TargetReport>,
 }
 
@@ -39,7 +39,7 @@ pub struct KnownTarget {
 pub struct FilesPage {
     /// Their paths, from the root of the volume.
     pub paths: Vec<Vec<u8>>,
-    /// Where the next page begins; none: that was the last.
+    /// Start of the next page; none: this is the last.
     pub next: Option<Vec<u8>>,
 }
 
@@ -75,10 +75,10 @@ impl Cluster {
         Ok(ids.into_iter().map(known).collect())
     }
 
-    /// The target with this id, or of this data server and directory: `ds1:/data/sdb`.
+    /// The target with this id, or with this data server and directory: `ds1:/data/sdb`.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] when there is none.
+    /// [`AdminError::Invalid`] if there is none.
     pub fn named_target(&self, name: &str) -> Result<KnownTarget, AdminError> {
         let is_named = |known: &KnownTarget| {
             let place = known.server.as_ref().map(|server| format!("{server}:{}", known.path));
@@ -90,10 +90,10 @@ impl Cluster {
     }
 
     /// A page of the files that have data on the target, or on the targets of the data server, of this name
-    /// or id. `after`: where the page before said that this one begins.
+    /// or id. `after`: the `next` of the page before.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] when there is neither.
+    /// [`AdminError::Invalid`] if there is neither.
     pub fn files_on(&self, name: &str, after: Option<&[u8]>) -> Result<FilesPage, AdminError> {
         let targets = self.targets_of(name)?;
         let view = self.group.view()?;
@@ -111,7 +111,7 @@ impl Cluster {
             seen += 1;
             next = Some(key.to_vec());
             found.push((dir, name.to_vec(), inode));
-            // Most are of no concern: only these stay.
+            // Most files have no data there: only matching files stay.
             if !self.has_data_on(&*view, inode, &concerned, &targets).unwrap_or(true) {
                 found.pop();
             }
@@ -136,7 +136,7 @@ impl Cluster {
         let is_named = |server: &&namespace::DataServer| id_text(NodeKey::DataServer(server.id)) == name;
         let by_name = |server: &&namespace::DataServer| server.name == name;
         let server = map.data_servers.iter().find(is_named);
-        // Of one that was removed only when no other has its name now.
+        // A removed data server is found by name only if no present one has the name.
         let server = server.or_else(|| map.present_data_servers().find(by_name));
         if let Some(server) = server.or_else(|| map.data_servers.iter().find(by_name)) {
             return Ok(server.targets.iter().copied().collect());
@@ -153,7 +153,7 @@ impl Cluster {
         })
     }
 
-    /// Whether one of the file's columns on these targets holds something of it.
+    /// True if a column of the file on one of these targets holds data.
     fn has_data_on(
         &self,
         view: &dyn store::View,
@@ -173,7 +173,7 @@ impl Cluster {
         Ok((0..layout.columns).any(|column| is_there(column) && layout.object_len(column, inode.size) > 0))
     }
 
-    /// The path of a directory, without a slash at its end. `known`: those that were found before.
+    /// The path of a directory, without a slash at its end. `known`: paths found before.
     fn path_of(
         &self,
         view: &dyn store::View,

@@ -11,21 +11,22 @@ use super::{Liveness, NodeReport};
 use crate::clocks::differs;
 use crate::cluster::Cluster;
 
-/// Interval between two looks.
+/// Interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A leader judges after this time in office: the others need it to be heard of by the new leader.
+/// Checks by a new leader before it judges liveness: the other servers need this time to contact the new
+/// leader.
 const JUDGES_AFTER: u32 = 6;
 
-/// The servers that were silent, or whose clocks were wrong, at the last look.
+/// The servers that were silent, or whose clocks were wrong, at the last check.
 #[derive(Default)]
 struct Watch {
     silent: BTreeSet<NodeKey>,
     wrong_clocks: BTreeSet<NodeKey>,
-    /// Looks since this metaserver leads.
+    /// Number of checks since this metaserver leads.
     looks: u32,
 }
 
-/// A server's liveness, or its clock's, changed.
+/// A change of a server's liveness, or of its clock.
 #[derive(Debug, PartialEq, Eq)]
 enum Change<'a> {
     Silent(&'a NodeReport),
@@ -36,7 +37,7 @@ enum Change<'a> {
 }
 
 impl Cluster {
-    /// Logs, while this metaserver leads, which servers go silent and which come back.
+    /// Logs, while this metaserver leads, each server that goes silent or comes back.
     pub async fn watch_servers(self: Arc<Self>) {
         let mut often = tokio::time::interval(LOOK_EVERY);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

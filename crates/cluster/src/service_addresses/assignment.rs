@@ -1,4 +1,5 @@
-//! Who holds which service address: the leader's book. It knows time only as it is told.
+//! Assignment of service addresses to holders, kept by the leader. It reads no clock: the time is an
+//! argument.
 //!
 //! ```text
 //! free ──granted──▶ held until a lease from the last grant ──not granted again──▶ over ──▶ free
@@ -6,12 +7,12 @@
 //!                        └── its holder's process is dead, or it stops ───────────────────▶ free
 //! ```
 //!
-//! An address that is free here may still be on the machine that had it: its kernel may be late (by
-//! [`host::interface::EXPIRY_LATE_MAX`]), or have no device that goes with the process. Whoever is granted
-//! one asks its neighbours first, and again with each beat until nobody answers. A machine that is cut off
-//! from those who ask does not answer, and may be heard by some clients for as long as its kernel is late:
-//! they learn nothing wrong there, since a metaserver that hears no majority answers no reads and makes no
-//! changes.
+//! An address that is free here may still be on the machine that had it: the kernel there may be late (by
+//! [`host::interface::EXPIRY_LATE_MAX`]), or have no device that goes with the process. A new holder
+//! therefore probes the address first, and again with each beat until no machine answers. A machine that is
+//! cut off from the prober does not answer the probe. Some clients may still reach it, for as long as its
+//! kernel is late. They learn nothing wrong there, since a metaserver without a quorum answers no reads and
+//! makes no changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,27 +20,27 @@ use std::time::Duration;
 
 use replica::NodeId;
 
-/// For how long an address is granted; the kernel of whom it was granted to takes it away then. Short:
-/// clients of a metaserver that hangs wait for it.
+/// Address lease: the holder's kernel removes the address at its end. Short: clients of a metaserver that
+/// hangs wait for it.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
-/// How often each metaserver asks the leader for its addresses.
+/// Interval at which each metaserver asks the leader for its addresses.
 pub(crate) const BEAT: Duration = Duration::from_millis(150);
-/// How long it takes to ask whether anybody else has an address.
+/// Time to probe an address for another holder.
 pub(crate) const ASKING: Duration = Duration::from_millis(60);
-/// Who was not heard of for this long gets none.
+/// A member that is silent for this long gets no address.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
-/// Who was not heard of for this long is worth the question whether its process is there.
+/// A member that is silent for this long is suspected: the leader checks if its process is dead.
 const SUSPECT_AFTER: Duration = Duration::from_millis(200);
 
 /// One address.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     owner: Option<NodeId>,
-    /// Somebody else may be granted it from then on.
+    /// Another member may be granted the address from this time on.
     free_from: Duration,
-    /// To be handed back, since others have fewer.
+    /// To be handed back, since other members have fewer.
     withheld: bool,
-    /// Whether its owner said that it has it, and not only may.
+    /// True if the owner reported that it holds the address; false if it only may.
     held: bool,
 }
 
@@ -54,16 +55,16 @@ impl Entry {
 pub(crate) struct Assignment {
     entries: BTreeMap<IpAddr, Entry>,
     heard: BTreeMap<NodeId, Duration>,
-    /// Members of whom nothing is known since this leader began: each may hold what the one before granted
-    /// it.
+    /// Members without a beat since this leader began: each may hold addresses that the leader before
+    /// granted.
     unknown: BTreeSet<NodeId>,
-    /// Something became free that was not: somebody may have it who need not wait for his next beat.
+    /// True if an address has become free: another member may take it without waiting for its next beat.
     freed: bool,
 }
 
 impl Assignment {
-    /// Of a leader that has just begun: what the one before granted is unknown until all members were heard
-    /// or are dead, and over after a lease.
+    /// The assignment of a new leader. The grants of the leader before are unknown until every member has
+    /// sent a beat or is dead, and expire after a lease.
     pub(crate) fn new(
         addresses: &[IpAddr],
         members: impl IntoIterator<Item = NodeId>,
@@ -73,8 +74,7 @@ impl Assignment {
         Self { entries, heard: BTreeMap::new(), unknown: members.into_iter().collect(), freed: false }
     }
 
-    /// These are the addresses from now on. One that is new may be one that was removed a moment ago, and is
-    /// still held.
+    /// Follows the list of addresses. A new one may have been removed a moment ago, and still be held.
     pub(crate) fn follow(&mut self, addresses: &[IpAddr], now: Duration) {
         self.entries.retain(|address, _| addresses.contains(address));
         for address in addresses {
@@ -82,14 +82,15 @@ impl Assignment {
         }
     }
 
-    /// `member` lives, and holds `held`: what it may hold for a lease from now on.
+    /// Notes a beat: `member` lives and holds `held`. Returns the addresses that it may hold for a lease from
+    /// now on.
     pub(crate) fn beat(&mut self, member: NodeId, held: &[IpAddr], now: Duration) -> Vec<IpAddr> {
         self.heard.insert(member, now);
         self.heard.retain(|_, heard| now.saturating_sub(*heard) < SILENT_AFTER);
         for (address, entry) in &mut self.entries {
             let holds = held.contains(address);
             match entry.owner {
-                // The leader before granted it.
+                // The leader before granted the address.
                 None if holds && entry.free_from > now => entry.owner = Some(member),
                 Some(owner) if owner == member && !holds && entry.withheld => {
                     *entry = Entry::free(now);
@@ -120,8 +121,8 @@ impl Assignment {
         granted
     }
 
-    /// `member`, which still holds `held`, is to hold none, and is not counted: what it has handed back is
-    /// free.
+    /// Notes that `member`, which still holds `held`, must hold no address, and does not count it for the
+    /// balance. An address that it has handed back is free.
     pub(crate) fn withhold(&mut self, member: NodeId, held: &[IpAddr], now: Duration) {
         self.heard.remove(&member);
         for (address, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.owner == Some(member)) {
@@ -138,7 +139,7 @@ impl Assignment {
         }
     }
 
-    /// The process of `member` is dead, or it stops: what it had is free.
+    /// Notes that the process of `member` is dead, or stops: its addresses are free.
     pub(crate) fn gone(&mut self, member: NodeId, now: Duration) {
         self.heard.remove(&member);
         for entry in self.entries.values_mut().filter(|entry| entry.owner == Some(member)) {
@@ -148,17 +149,17 @@ impl Assignment {
         self.know(member, now);
     }
 
-    /// Whether something became free since this was asked last.
+    /// True if an address has become free since the last call.
     pub(crate) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
 
-    /// Whether all addresses are with members other than `member`, who have said so.
+    /// True if members other than `member` hold all addresses, by their own reports.
     pub(crate) fn is_held_without(&self, member: NodeId) -> bool {
         self.entries.values().all(|entry| entry.held && entry.owner.is_some_and(|owner| owner != member))
     }
 
-    /// Members that should have been heard by now.
+    /// Members whose beat is overdue.
     pub(crate) fn suspects(&self, now: Duration) -> Vec<NodeId> {
         let owners = self.entries.values().filter_map(|entry| entry.owner);
         let silent = |member: &NodeId| {
@@ -168,14 +169,14 @@ impl Assignment {
         all.into_iter().collect()
     }
 
-    /// Who holds what, for people.
+    /// Holder of each address, for people.
     pub(crate) fn owners(&self) -> BTreeMap<IpAddr, Option<NodeId>> {
         let owner = |entry: &Entry| entry.owner.filter(|_| entry.held);
         self.entries.iter().map(|(address, entry)| (*address, owner(entry))).collect()
     }
 
-    /// `member` has said what it holds, or holds nothing. After the last of them, what nobody claimed is
-    /// free.
+    /// Notes that `member` has reported its addresses, or holds none. After the last unknown member, each
+    /// address without an owner is free.
     fn know(&mut self, member: NodeId, now: Duration) {
         if self.unknown.remove(&member) && self.unknown.is_empty() {
             for entry in self.entries.values_mut().filter(|entry| entry.owner.is_none()) {
@@ -193,8 +194,7 @@ impl Assignment {
         self.heard.keys().all(|other| self.count(member) <= self.count(*other))
     }
 
-    /// If somebody has so much less than `member` that one address more would not make him richer, one is
-    /// asked back.
+    /// Rebalance: takes one address from `member` if another member has at least two fewer.
     fn level(&mut self, member: NodeId) {
         let poorest = self.heard.keys().map(|other| self.count(*other)).min().unwrap_or(0);
         let underway = self.entries.values().any(|entry| entry.withheld);
@@ -217,8 +217,8 @@ mod tests {
         (0..count).map(|n| IpAddr::from([10, 77, 0, n])).collect()
     }
 
-    /// Members that beat in turn, hold what they were granted until its lease is over, as the kernel does,
-    /// and take an address only if no other answers for it.
+    /// Members that beat in turn. They hold a granted address until its lease is over, as the kernel does,
+    /// and take an address only if no other member answers for it.
     struct Cluster {
         book: Assignment,
         now: Duration,
@@ -251,7 +251,7 @@ mod tests {
                     granted.retain(|address| {
                         !self.held.iter().any(|(other, held)| *other != member && has(held, *address))
                     });
-                    // At its latest.
+                    // At its latest time.
                     let until = now + LEASE + EXPIRY_LATE_MAX;
                     let held = granted.into_iter().map(|address| (address, until)).collect();
                     self.held.insert(member, held);
@@ -337,7 +337,7 @@ mod tests {
         cluster.pass(LONG);
         assert_eq!(cluster.counts().iter().sum::<usize>(), 2, "what was removed is granted to nobody");
         // Removed and added again while its holder may still have it: never on two machines, which `pass`
-        // looks at.
+        // checks.
         cluster.hung = vec![1];
         cluster.book.follow(&[], cluster.now);
         cluster.book.follow(&addresses(3), cluster.now);

@@ -1,5 +1,5 @@
-//! Whose connections an address has, known to all metaservers: so that the next holder can tell these
-//! clients.
+//! Clients connected to each service address, known to all metaservers, so that the next holder can tell
+//! these clients.
 //!
 //! ```text
 //! holder ──"these are connected to 10.0.0.100"──▶ all others          whenever that has changed
@@ -7,8 +7,8 @@
 //! next holder ──ACK──▶ each client                                    see host::interface, `tickle`
 //! ```
 //!
-//! A client that waits for an answer says nothing, for a minute, and would not find out by itself that the
-//! one that it waits for is gone. The list is also in a file: all metaservers may have been killed.
+//! A client that waits for an answer sends nothing, for a minute, and would not notice that its server is
+//! gone. The list is also in a file: all metaservers may have been killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -24,17 +24,17 @@ use wire::peer::clients::connected::Connections;
 
 use crate::peers::{addresses, text};
 
-/// When to tell a client, each after the one before: a segment may be lost, the client's network may not know
-/// yet where the address is, and Linux answers a connection's strange segments only once in half a second.
+/// Gaps before each tickle of a client: a segment may be lost, the client's network may not know yet where
+/// the address is, and Linux answers a connection's strange segments only once in half a second.
 const TICKLE_GAPS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(600), Duration::from_secs(2)];
-/// What was told is told again after this: who was told may have been started anew.
+/// Interval after which the same list is sent again: the receiver may have been restarted.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 /// The clients of each address.
 pub(crate) type Clients = BTreeMap<IpAddr, BTreeSet<SocketAddr>>;
 
-/// As they are sent to other metaservers.
+/// The clients in their form on the wire.
 pub(crate) fn to_wire(clients: &Clients) -> Vec<Connections> {
     let held = clients.iter();
     held.map(|(address, clients)| Connections {
@@ -44,7 +44,7 @@ pub(crate) fn to_wire(clients: &Clients) -> Vec<Connections> {
     .collect()
 }
 
-/// As another metaserver sent them; malformed addresses are left out.
+/// The clients from their form on the wire; malformed addresses are left out.
 pub(crate) fn of_wire(held: &[Connections]) -> Clients {
     let known = held.iter().filter_map(|connections| {
         let address = addresses(std::slice::from_ref(&connections.address)).pop()?;
@@ -53,17 +53,17 @@ pub(crate) fn of_wire(held: &[Connections]) -> Clients {
     known.collect()
 }
 
-/// What is known of them.
+/// The known clients of each address.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<Clients>);
 
 impl Known {
-    /// What a metaserver says of the addresses that it holds, this one or another.
+    /// Notes the clients of the addresses that a metaserver holds, this one or another.
     pub(crate) fn learn(&self, clients: Clients) {
         self.0.lock().extend(clients);
     }
 
-    /// Who was connected to `address` when it was heard of last.
+    /// Clients of `address`, by the last report.
     pub(crate) fn of(&self, address: IpAddr) -> BTreeSet<SocketAddr> {
         self.0.lock().get(&address).cloned().unwrap_or_default()
     }
@@ -72,8 +72,8 @@ impl Known {
         self.0.lock().clone()
     }
 
-    /// What an earlier life of this metaserver knew. A damaged line is left out: it costs one client a
-    /// minute.
+    /// Reads the list of an earlier process of this metaserver. A damaged line is left out: the cost is one
+    /// minute for one client.
     pub(crate) fn read(&self, file: &Path) {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let mut clients = Clients::new();
@@ -87,7 +87,7 @@ impl Known {
         self.learn(clients);
     }
 
-    /// For the next life: a line for each, `10.0.0.100 10.0.0.7:834`.
+    /// Writes the list for the next process: a line for each client, `10.0.0.100 10.0.0.7:834`.
     pub(crate) fn write(&self, file: &Path) -> std::io::Result<()> {
         let all = self.all();
         let lines = all.iter().flat_map(|(a, clients)| clients.iter().map(move |c| format!("{a} {c}\n")));
@@ -95,12 +95,12 @@ impl Known {
     }
 }
 
-/// To whom what was told.
+/// The last list sent to each member, and its time.
 #[derive(Default)]
 pub(crate) struct Told(BTreeMap<NodeId, (Clients, Duration)>);
 
 impl Told {
-    /// Whether `member` is to be told; it is taken for told then.
+    /// True if the list must be sent to `member`; it is then noted as sent.
     pub(crate) fn is_news(&mut self, member: NodeId, clients: &Clients, now: Duration) -> bool {
         let is_news = self
             .0
