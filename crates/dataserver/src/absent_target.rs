@@ -21,7 +21,7 @@ impl AbsentTarget {
     /// The report about it to the metaservers.
     pub(crate) fn space(&self) -> TargetSpace {
         TargetSpace {
-            // Of its file system nothing is known: it counts for itself.
+            // Its file system is unknown: it counts as one of its own.
             file_system: self.id,
             target: self.id,
             path: Bytes::from(self.path.as_os_str().as_encoded_bytes().to_vec()),

@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
 const FILE: &str = "server.networks";
-/// How long a new client of an address that no network admits waits for a metaserver to say otherwise: two
-/// heartbeats. A client that mounts right after its network was exported would else be refused, and Linux
-/// then leaves all data servers of the file alone for two minutes.
+/// Wait of a new client whose address no network admits, for news of a metaserver: two heartbeats. A client
+/// that mounts right after its network was exported would else be refused, and Linux then leaves all data
+/// servers of the file alone for two minutes.
 const NEWS_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Calls that wait for that at one time: a cluster's clients that all mount at once, and a fraction of the
@@ -39,11 +39,12 @@ pub struct ClientNetworks {
 
 #[derive(Clone, Default)]
 struct Told {
-    /// Of the metaservers; 0: since the start of this process none has told any.
+    /// Incarnation of the metaservers; 0: no metaserver has sent any networks since the start of this
+    /// process.
     incarnation: u64,
-    /// Of the cluster map.
+    /// Version of the cluster map.
     version: u64,
-    /// None: no metaserver has ever told any.
+    /// Admitted networks; none: no metaserver has ever sent any.
     networks: Option<Arc<Networks>>,
 }
 
@@ -120,13 +121,13 @@ impl ClientNetworks {
         Ok(())
     }
 
-    /// Whether clients come from the address.
+    /// True if the address is in an admitted network.
     #[must_use]
     pub fn admit(&self, address: IpAddr) -> bool {
         self.told.borrow().networks.as_ref().is_some_and(|networks| networks.contain(address))
     }
 
-    /// The same for a client that is new, and whose network may have been exported a moment ago.
+    /// Like [`Self::admit`], for a new client: waits a moment, since its network may just have been exported.
     pub(crate) async fn admit_soon(&self, address: IpAddr) -> bool {
         if self.admit(address) {
             return true;
@@ -213,8 +214,8 @@ mod tests {
     }
 
     /// ```text
-    /// nothing told     -> nobody;  10/8 of map 5  -> ash;  11/8 of map 4 -> as before;  none of map 6 -> nobody
-    /// started again    -> as it was; then the map of another incarnation is followed, whatever its version
+    /// no networks yet  -> none;  10/8 of map 5  -> ash;  11/8 of map 4 -> as before;  none of map 6 -> none
+    /// started again    -> as before; then the map of another incarnation is followed, whatever its version
     /// ```
     #[test]
     fn networks_are_kept_over_a_restart_and_those_of_an_older_map_change_nothing() {

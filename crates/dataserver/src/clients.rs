@@ -65,21 +65,21 @@ fn network_of(address: IpAddr) -> IpAddr {
 
 struct Client {
     owner: OwnerName,
-    /// Where EXCHANGE_ID came from.
+    /// Source address of EXCHANGE_ID.
     address: IpAddr,
-    /// The network that the client counts for.
+    /// Network in which the client is counted.
     network: IpAddr,
-    /// Since when nothing is exported to its address any more.
+    /// Time since which nothing is exported to its address any more.
     not_admitted_since: Option<Duration>,
     verifier: Verifier,
     principal: Principal,
     confirmed: bool,
-    /// Of the last CREATE_SESSION that succeeded.
+    /// Sequence of the last CREATE_SESSION that succeeded.
     sequence: u32,
-    /// Its answer, for a repetition.
+    /// Answer of that CREATE_SESSION, for a retry.
     created: Option<create_session::ResOk>,
     sessions: Vec<SessionId>,
-    /// When it was last heard of, in milliseconds of the monotonic clock.
+    /// Time of its last call, in milliseconds of the monotonic clock.
     heard_ms: Arc<AtomicU64>,
 }
 
@@ -168,8 +168,8 @@ impl Clients {
             // Cases 1, 4 and 5: new, never confirmed, or restarted. Its earlier state goes when it confirms.
             _ => {}
         }
-        // Of another client that claims the same name, from elsewhere, nothing is known yet: both may
-        // confirm.
+        // A record with this name from another network stays: another client may claim the name, nothing is
+        // known of that client yet, and both may confirm.
         for id in of_owner {
             if records.get(id).is_some_and(|client| !client.confirmed && client.network == network) {
                 records.remove(id);

@@ -137,7 +137,7 @@ impl Objects {
     }
 }
 
-/// Whether the kernel said that it does not do this here, rather than that it failed.
+/// True if the kernel reported that it cannot copy here, and not a failed copy.
 fn cannot_copy(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM))

@@ -32,7 +32,7 @@ pub(crate) struct DataProgram {
     peer_auth: PeerAuth,
     others: Others,
     metrics: Arc<Metrics>,
-    /// How often an object was asked for that is lost: each doubling is logged.
+    /// Number of requests for lost objects: each doubling is logged.
     lost_objects: AtomicU64,
 }
 
@@ -270,7 +270,7 @@ impl DataProgram {
             BadHandle::Forged => Status::BadHandle,
             BadHandle::Elsewhere => Status::NotFound,
             BadHandle::OtherIncarnation => Status::OtherIncarnation,
-            // It may come back: its files wait, as when the whole data server is away.
+            // The target may come back: its files wait, as when the whole data server is away.
             BadHandle::Absent => Status::Delay,
         })
     }

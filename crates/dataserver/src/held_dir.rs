@@ -1,8 +1,8 @@
 //! Directories that are held open.
 //!
-//! What is reached through one is in the directory that was opened at the start, whatever is mounted over its
-//! path, or unmounted from it, since then. By path, an object of an unmounted target would seem not to be
-//! there.
+//! A file opened through a held directory is in the directory that was opened at the start, whatever is
+//! mounted over its path, or unmounted from it, since then. By path, an object of an unmounted target would
+//! seem not to exist.
 
 use std::fs::File;
 use std::io;
@@ -39,7 +39,7 @@ impl HeldDir {
         Ok(Self { file, path: self.path.join(name) })
     }
 
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -48,8 +48,8 @@ impl HeldDir {
         &self.file
     }
 
-    /// Whether its path still leads to it: the same inode of the same file system. As long as it is held, no
-    /// other directory can have both numbers.
+    /// True if its path still leads to it: the same inode of the same file system. While the directory is
+    /// held, no other directory can have both numbers.
     pub(crate) fn is_at_its_path(&self) -> io::Result<bool> {
         let held = self.file.metadata()?;
         match std::fs::metadata(&self.path) {
@@ -95,7 +95,7 @@ impl HeldDir {
         Ok(rustix::fs::renameat(&self.file, name, &to.file, new)?)
     }
 
-    /// Whether there is anything of this name.
+    /// True if an entry with this name exists.
     pub(crate) fn contains(&self, name: &str) -> io::Result<bool> {
         match rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
@@ -140,7 +140,7 @@ impl HeldDir {
 /// Bytes of a block in st_blocks, whatever the file system's are.
 pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Whether [`HeldDir::names`] goes on.
+/// Continuation of [`HeldDir::names`] after a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visit {
     GoOn,

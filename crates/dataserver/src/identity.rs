@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 const FORMAT: u32 = 1;
 /// The temporary file that an interrupted creation leaves.
 pub(crate) const UNFINISHED: &str = "target.toml.new";
-/// How the names of a data server's own files begin.
+/// Prefix of the names of a data server's own files.
 pub(crate) const SERVER_PREFIX: &str = "server.";
 
 /// Cause why an identity file cannot be used, and the remedy. One line.
@@ -39,7 +39,7 @@ pub enum IdentityError {
     /// Another kind of directory.
     #[error("{0}: is the identity of a {1}, not of a {2}; name another directory")]
     Kind(PathBuf, String, &'static str),
-    /// Of another cluster.
+    /// The identity of another cluster.
     #[error("{0}: belongs to cluster {1}, not to {2}; name a directory of this cluster or an empty one")]
     OtherCluster(PathBuf, String, String),
 }
@@ -60,9 +60,9 @@ struct Text {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub id: u64,
-    /// Of a target: whose objects it has, once that is known.
+    /// Name space of a target's objects, once it is known.
     pub name_space: Option<u64>,
-    /// Of a target: the incarnation of the metaservers that it obeys, once that is known.
+    /// Incarnation of the metaservers that a target obeys, once it is known.
     pub incarnation: Option<u64>,
 }
 

@@ -39,7 +39,7 @@ impl KnownTargets {
         Ok(Self { by_path: text.lines().filter_map(line).collect(), file })
     }
 
-    /// That no target was at `dir`: one may be made there.
+    /// Checks that no target was at `dir`: one may be made there.
     ///
     /// # Errors
     /// [`TargetError::Gone`].

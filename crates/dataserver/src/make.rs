@@ -87,7 +87,7 @@ impl Objects {
         }
     }
 
-    /// How long removed objects are kept in the trash from now on; zero: not at all.
+    /// Sets the time that removed objects are kept in the trash; zero: not at all.
     pub fn set_trash_time(&self, time: Duration) {
         self.trash.set_time(time);
     }

@@ -87,18 +87,18 @@ pub(crate) struct OpenObject {
     pub writing: Mutex<()>,
     /// Held during a sync: a caller that finds nothing left to sync must know that the sync is done.
     syncing: Mutex<()>,
-    /// Whether [`OpenObject::stat`] was called and no write has got a later time since.
+    /// True if [`OpenObject::stat`] was called and no write has got a later time since.
     asked: AtomicBool,
-    /// The last modification time that was told or set, in nanoseconds since 1970.
+    /// Last modification time that was reported or set, in nanoseconds since 1970.
     told_ns: Mutex<u64>,
 }
 
-/// How long an object is, and when it was last written.
+/// Length of an object, and time of its last write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ObjectStat {
     /// Its length in bytes.
     pub len: u64,
-    /// When it was last written, in nanoseconds since 1970; 0: never.
+    /// Time of the last write, in nanoseconds since 1970; 0: never.
     pub modified_ns: u64,
 }
 
@@ -117,7 +117,7 @@ impl OpenObject {
             dirty: AtomicBool::new(false),
             writing: Mutex::new(()),
             syncing: Mutex::new(()),
-            // It may have been told before the file was last closed.
+            // The time may have been reported before the file was last closed.
             asked: AtomicBool::new(true),
             told_ns: Mutex::new(told_ns),
         }
@@ -153,7 +153,7 @@ impl OpenObject {
         self.dirty.store(true, Ordering::Release);
     }
 
-    /// Whether a sync has anything to do.
+    /// True if there are changes to sync.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty.load(Ordering::Acquire)
     }

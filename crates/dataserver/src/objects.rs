@@ -79,7 +79,7 @@ pub enum ObjectError {
 pub struct ReadOutcome {
     /// The bytes; fewer than wanted only at the end of the object.
     pub data: Bytes,
-    /// Whether the object ends at or before the end of this read.
+    /// True if the object ends at or before the end of this read.
     pub at_end: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct Space {
     pub free: u64,
     /// Bytes in the trash, which a write that needs them gets.
     pub trash: u64,
-    /// Whether the file system is read-only.
+    /// True if the file system is read-only.
     pub read_only: bool,
 }
 
@@ -153,14 +153,14 @@ impl Objects {
         self.verifier.load(Ordering::Acquire).to_be_bytes()
     }
 
-    /// Whether a sync failed. The kernel may then already have dropped our pages, and a second sync would
-    /// report success; so nothing is served until a restart, when the verifier tells clients to send again.
+    /// True if a sync failed. The kernel may then already have dropped our pages, and a second sync would
+    /// report success. So nothing is served until a restart, when the verifier tells clients to send again.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Whether [`Objects::lose`] was called.
+    /// True if [`Objects::lose`] was called.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
@@ -226,7 +226,7 @@ impl Objects {
         outcome.map(|()| verifier).map_err(|e| self.trouble("write", &name, e))
     }
 
-    /// As [`Objects::write`] and [`Objects::commit`]: durable when it returns.
+    /// Writes as [`Objects::write`] and [`Objects::commit`] do: durable when it returns.
     ///
     /// # Errors
     /// [`ObjectError`]; some of the bytes may have been written.
@@ -417,9 +417,9 @@ impl Objects {
     pub(crate) fn sync_directory(&self, directory: u8) -> Result<(), ObjectError> {
         let name = format!("{directory:02x}");
         self.disk.sync_dir(self.root.file(), &name).map_err(|error| match answer_to(&error) {
-            // It could not even be opened: nothing was tried, and nothing is lost.
+            // The directory could not even be opened: nothing was tried, and nothing is lost.
             ObjectError::Busy => ObjectError::Busy,
-            // The caller is told the missing names, and asks again.
+            // The caller gets the missing names, and asks again.
             ObjectError::NoSpace => {
                 tracing::error!(
                     directory = %self.root.path().join(&name).display(), %error,

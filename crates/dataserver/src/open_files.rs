@@ -78,7 +78,7 @@ impl OpenFiles {
             self.hand = (self.hand + 1) % self.places.len();
             let Some(place) = &mut self.places[self.hand] else { continue };
             if Arc::strong_count(&place.object) > 1 {
-                // In use: a write in progress would mark an object that is no longer found.
+                // In use: a write in progress would mark an object that the table no longer finds.
                 continue;
             }
             if std::mem::take(&mut place.used) {

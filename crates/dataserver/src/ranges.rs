@@ -16,9 +16,9 @@ const RUNS_MAX: usize = 64;
 /// Some bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Run {
-    /// These.
+    /// Bytes of the object.
     Data(Bytes),
-    /// As many zeros that the disk need not keep.
+    /// Number of zeros, which the disk need not store.
     Hole(u64),
 }
 
@@ -60,7 +60,7 @@ impl Objects {
         Ok(object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?.len())
     }
 
-    /// As [`Objects::read`], with holes told apart. The runs end where the object does.
+    /// Reads as [`Objects::read`] does, with holes as separate runs. The runs end with the object.
     ///
     /// # Errors
     /// [`ObjectError`].

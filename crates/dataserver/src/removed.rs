@@ -4,8 +4,8 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::object::ObjectName;
 
-/// How many are remembered: two megabytes for the removals of many seconds. A write that comes later still is
-/// found by the metaserver's search for orphans.
+/// Number of remembered objects: two megabytes for the removals of many seconds. A later write is found by
+/// the metaserver's search for orphans.
 const REMOVED_MAX: usize = 65_536;
 
 /// The newest of the removed objects.

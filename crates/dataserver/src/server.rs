@@ -44,23 +44,23 @@ pub struct DataServerConfig {
     pub name: String,
 }
 
-/// How long a metaserver says that an object is.
+/// Lengths of objects, by the word of a metaserver.
 pub trait ObjectLengths: Send + Sync + 'static {
     /// The length in bytes that this column has in a file of the size that the metaservers know, as if the
     /// file had no holes. `None`: no metaserver could be asked.
     fn length(&self, object: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>>;
 }
 
-/// Why a handle names nothing here.
+/// Reason why a handle names no object here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadHandle {
     /// Not minted with this cluster's key, or not the handle of an object.
     Forged,
-    /// Of a target that is not here.
+    /// The target is not here.
     Elsewhere,
-    /// Minted by another incarnation of the metaservers than the target obeys.
+    /// Another incarnation of the metaservers minted the handle, not the one that the target obeys.
     OtherIncarnation,
-    /// Of a target that was not there when the data server was started.
+    /// The target was absent at the start of the data server.
     Absent,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Found {
     pub target: Arc<Target>,
     pub name: ObjectName,
     pub handle: ObjectHandle,
-    /// Whether the handle is one to write with, too.
+    /// True if the handle permits writes, too.
     pub to_write: bool,
 }
 
@@ -83,14 +83,14 @@ pub struct Incarnation {
     pub epoch: u64,
 }
 
-/// Whether an incarnation is obeyed.
+/// Outcome of a request to obey an incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obeyed {
-    /// A target obeys another one.
+    /// A target obeys another incarnation.
     Not,
-    /// A target was told for the first time.
+    /// A target obeys its first incarnation from now on.
     FromNowOn,
-    /// It was before.
+    /// All targets obeyed it before.
     AsBefore,
 }
 
@@ -98,8 +98,8 @@ pub enum Obeyed {
 pub(crate) struct Targets {
     key: HandleKey,
     all: Vec<Arc<Target>>,
-    /// Those that it had and that were not there when it was started: they are reported, and nothing is
-    /// served from them.
+    /// Targets of this server that were absent at its start: they are reported, and nothing is served from
+    /// them.
     absent: Vec<AbsentTarget>,
 }
 
@@ -234,13 +234,13 @@ impl DataServer {
     }
 
     /// Ends the sessions of clients whose addresses have not been admitted for a lease. Until then such a
-    /// client is answered, so that what it waits for ends with an error: Linux repeats for ever what meets
-    /// the end of its session.
+    /// client gets answers, so that its waiting calls end with an error: Linux repeats for ever a call that
+    /// meets the end of its session.
     pub fn end_sessions_not_admitted(&self) {
         self.nfs.clients().end_not_admitted(|address| self.client_networks.admit(address));
     }
 
-    /// How long removed objects are kept in the trash of its targets from now on; zero: not at all.
+    /// Sets the time that removed objects are kept in the trash of its targets; zero: not at all.
     pub fn set_trash_time(&self, time: Duration) {
         self.targets.all.iter().for_each(|target| target.objects().set_trash_time(time));
     }
@@ -269,8 +269,8 @@ impl DataServer {
         Ok(if news { Obeyed::FromNowOn } else { Obeyed::AsBefore })
     }
 
-    /// Obeys the incarnation that was told last and was not obeyed: for the operator who restored a backup.
-    /// None: there was none, or it belongs to other metadata than the objects that are here. Blocks.
+    /// Obeys the last incarnation that was reported and not obeyed: for the operator after a restore from a
+    /// backup. None: there was none, or it belongs to other metadata than the objects here. Blocks.
     ///
     /// # Errors
     /// [`TargetError`].
@@ -316,7 +316,7 @@ fn own_identity(dir: &Path, cluster: [u8; 16], entropy: &dyn Entropy) -> Result<
     Ok((identity.id, lock))
 }
 
-/// Those that are there, and those that were there and are not.
+/// Opens the targets: returns the present ones and the absent ones.
 fn open_targets(
     dirs: &[PathBuf],
     data_dir: &Path,

@@ -95,7 +95,7 @@ pub struct Target {
     _lock: File,
 }
 
-/// How a target is opened.
+/// Options to open a target.
 pub struct TargetOptions {
     /// File I/O of its objects.
     pub disk: Arc<dyn Disk>,
@@ -116,7 +116,7 @@ impl Default for TargetOptions {
 }
 
 impl Target {
-    /// Whether there is one in `dir`, whatever its state.
+    /// True if there is a target in `dir`, whatever its state.
     #[must_use]
     pub fn is_in(dir: &Path) -> bool {
         dir.join(IDENTITY_FILE).exists()
@@ -134,7 +134,7 @@ impl Target {
         Self::open_with(TargetOptions::default(), dir, cluster, entropy)
     }
 
-    /// As [`Target::open_or_create`], with options.
+    /// Opens or creates as [`Target::open_or_create`] does, with options.
     ///
     /// # Errors
     /// [`TargetError`].
@@ -164,8 +164,8 @@ impl Target {
         let held = HeldDir::open(dir).map_err(io("open", dir))?;
         held.create_dir(TRASH_DIR).map_err(io("create the trash in", dir))?;
         private::close_large_tree(&dir.join(TRASH_DIR)).map_err(io(CLOSE, dir))?;
-        // What an earlier process wrote and did not sync is in the page cache, directory entries included.
-        // Nobody remembers any more which files those are, so all of it is made durable now.
+        // Unsynced writes of an earlier process are in the page cache, directory entries included. The list
+        // of those files is lost, so all of the file system is made durable now.
         rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
         let TargetOptions { disk, open_files_max, clock } = options;
         let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
@@ -198,8 +198,8 @@ impl Target {
         self.identity.lock().incarnation
     }
 
-    /// Notes, durably, whose objects it has from now on, and which incarnation of metaservers it obeys; what
-    /// it was told first stays. Returns whether that was news. Blocks.
+    /// Notes durably the name space of its objects, and the incarnation of metaservers that it obeys. The
+    /// values noted first stay. Returns true if a value was new. Blocks.
     ///
     /// # Errors
     /// [`TargetError::Identity`] when it cannot be written.
@@ -236,9 +236,9 @@ impl Target {
         self.dir.path()
     }
 
-    /// Whether its directory and its marker are still where they were when it was opened. If they are not,
-    /// nothing is served from it any more: the disk that is there now, or the directory below its mount
-    /// point, is another one. It blocks for as long as the file system does.
+    /// Checks that its directory and its marker are still at their paths since the opening. If they are not,
+    /// nothing is served from the target any more: the disk that is there now, or the directory below its
+    /// mount point, is another one. Blocks for as long as the file system does.
     pub(crate) fn check_presence(&self) {
         if self.objects.lost() {
             return;
@@ -284,7 +284,7 @@ impl Target {
         self.file_system
     }
 
-    /// Whether two files on its file system can share their data: then a copy between two of its objects, or
+    /// True if two files on its file system can share their data: then a copy between two of its objects, or
     /// of any targets with the same [`Target::file_system`], takes no time and no room.
     #[must_use]
     pub fn reflinks(&self) -> bool {

@@ -116,7 +116,7 @@ impl Trash {
         from.move_file(file, &self.dir, &format!("{directory}/{name}"))
     }
 
-    /// Whether the object was removed and is still here.
+    /// True if the object was removed and is still in the trash.
     pub(crate) fn contains(&self, name: &ObjectName) -> io::Result<bool> {
         let begins: Vec<u64> = self.periods().keys().rev().copied().collect();
         for begin in begins {

@@ -19,14 +19,14 @@ use super::Client;
 /// once, the idlest of those is not known exactly.
 const LOOKS_MAX: usize = 64;
 
-/// How much a client would lose, from nothing on.
+/// Use of a client: the state that it would lose, the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
-    /// It never confirmed.
+    /// The client never confirmed.
     Unconfirmed = 0,
-    /// It has no session.
+    /// The client has no session.
     NoSession = 1,
-    /// It has one.
+    /// The client has a session.
     Session = 2,
 }
 
@@ -45,7 +45,7 @@ impl Order {
     }
 }
 
-/// Where a client stands in an order.
+/// Place of a client in an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     used: Use,

@@ -45,7 +45,7 @@ fn confirm(clients: &Clients, clientid: ClientId) -> Result<SessionId, Status> {
 /// in use · idle without a session · unconfirmed, unconfirmed      four places
 /// two more     -> the unconfirmed ones go, the oldest first
 /// they confirm
-/// one more     -> the idle one goes; then nobody can
+/// one more     -> the idle one goes; then none can
 /// ```
 #[test]
 fn a_full_table_makes_room_from_the_oldest_that_nobody_uses() {

@@ -11,10 +11,10 @@ use crate::clients::Principal;
 type Context = CompoundContext<State>;
 
 impl NfsServer {
-    /// EXCHANGE_ID: of a client that anything is exported to.
+    /// EXCHANGE_ID: served to a client with an export.
     ///
-    /// To the others NFS4ERR_PERM: Linux gives up the data server for two minutes, goes through the
-    /// metaserver, and its state manager ends its recovery. It would repeat the call for ever after
+    /// Other clients get NFS4ERR_PERM: Linux gives up the data server for two minutes, goes through the
+    /// metaserver, and its state manager ends its recovery. Linux would repeat the call for ever after
     /// NFS4ERR_DELAY, and after NFS4ERR_ACCESS when it recovers a session (nfs4_handle_reclaim_lease_error).
     pub(super) async fn exchange_id(
         &self,
