@@ -154,13 +154,13 @@ impl Backchannel {
         self.program.store(program, Ordering::Relaxed);
     }
 
-    /// Whether the client must bind a connection.
+    /// True if the client must bind a connection.
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.connection().is_none()
     }
 
-    /// Whether the slots are out of step or the client does not know the session: the client must make a new
+    /// True if the slots are out of step or the client does not know the session: the client must make a new
     /// session.
     #[must_use]
     pub fn is_broken(&self) -> bool {

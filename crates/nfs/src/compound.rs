@@ -74,10 +74,10 @@ pub trait Nfs4: Send + Sync + 'static {
     /// Finds the session with this id, or adopts it. None: no such session (BADSESSION).
     fn session(&self, id: SessionId) -> impl Future<Output = Option<Arc<Session>>> + Send;
 
-    /// Whether this server has the session in memory: no request to another server, no adoption.
+    /// True if this server has the session in memory: no request to another server, no adoption.
     fn knows(&self, id: SessionId) -> bool;
 
-    /// Whether this server is the only one that serves these sessions.
+    /// True if this server is the only one that serves these sessions.
     fn serves_alone(&self) -> bool {
         true
     }
@@ -231,7 +231,7 @@ struct Request<'a> {
     ops: Decoder,
     /// Lower bound of the request's length in bytes.
     bytes: usize,
-    /// Whether the record was cut: not all operations are there.
+    /// True if the record was cut: not all operations are there.
     cut: bool,
 }
 

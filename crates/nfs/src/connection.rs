@@ -189,7 +189,7 @@ impl Connection {
         sessions.push(session);
     }
 
-    /// Whether the connection is associated with this session.
+    /// True if the connection is associated with this session.
     #[must_use]
     pub fn is_associated(&self, session: SessionId) -> bool {
         self.sessions.lock().contains(&session)
@@ -200,18 +200,18 @@ impl Connection {
         self.standing.set_member();
     }
 
-    /// Whether the other side is a server of this cluster.
+    /// True if the other side is a server of this cluster.
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.standing.is_member()
     }
 
-    /// Whether the other side is a server of this cluster or has used a session.
+    /// True if the other side is a server of this cluster or has used a session.
     pub(crate) fn is_known(&self) -> bool {
         self.is_member() || !self.sessions.lock().is_empty()
     }
 
-    /// Whether the program trusts the caller with a long record. `beginning`: first bytes of the record.
+    /// True if the program trusts the caller with a long record. `beginning`: first bytes of the record.
     fn trusts(&self, beginning: &Bytes, programs: &Programs) -> bool {
         let mut arguments = Decoder::new(beginning.clone());
         self.is_member()
@@ -221,7 +221,7 @@ impl Connection {
             })
     }
 
-    /// Whether the connection is open for calls.
+    /// True if the connection is open for calls.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.pending.lock().calls.is_some()
@@ -274,7 +274,7 @@ impl Connection {
         }
         self.close();
         let mut writer = self.writer.lock().await;
-        // What was answered last is still to arrive, if anybody is there.
+        // The last reply must still arrive, if the client is there.
         let forgets = self.abandoned.load(Ordering::Relaxed);
         writer.set_forgets(forgets);
         if !forgets {
@@ -385,8 +385,8 @@ impl Connection {
             if is_too_late(moved, limits.reply_time_max, limits.reply_time_max, || false)
                 || is_too_late(began, Duration::MAX, pressed, || self.replies.is_pressed())
             {
-                // What the kernel still has for a client that reads nothing goes too, not in a quarter of an
-                // hour.
+                // The kernel must also drop its unsent data at once: for a client that reads nothing it would
+                // keep them for a quarter of an hour.
                 writer.set_forgets(true);
                 return Err(std::io::ErrorKind::TimedOut.into());
             }

@@ -131,7 +131,7 @@ impl Budget {
         Arc::clone(&self.bytes).acquire_many_owned(permits.min(self.permits)).await.ok()
     }
 
-    /// Whether a call waits for this budget.
+    /// True if a call waits for this budget.
     pub(crate) fn is_pressed(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -239,7 +239,7 @@ fn permits_of_buffer(len: usize) -> u32 {
     permits(BufferPool::bytes_taken(len)).max(1)
 }
 
-/// Whether the other side of a connection is a proven server of this cluster.
+/// Flag of a connection: its other side is a proven server of this cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing(Arc<AtomicBool>);
 
@@ -306,7 +306,7 @@ impl Gate {
         Some(Admission { _permits: [Some(call), Some(connection), address, Some(server)] })
     }
 
-    /// Whether another call waits for room that a record of this connection holds.
+    /// True if another call waits for room that a record of this connection holds.
     pub(crate) fn is_pressed(&self) -> bool {
         if self.standing.is_member() {
             return self.budgets.members.large.is_pressed();
@@ -353,7 +353,7 @@ impl ReplyGate {
         }
     }
 
-    /// Whether another call waits for room that a reply to this connection holds.
+    /// True if another call waits for room that a reply to this connection holds.
     pub(crate) fn is_pressed(&self) -> bool {
         self.budgets().iter().skip(1).any(|budget| budget.is_pressed())
     }

@@ -82,7 +82,7 @@ impl PeerAuth {
         Ok(())
     }
 
-    /// Whether the connection is from a server of the cluster.
+    /// True if the connection is from a server of the cluster.
     #[must_use]
     pub fn is_proven(&self, connection: ConnectionId) -> bool {
         matches!(self.stages.lock().get(&connection), Some(Stage::Proven))

@@ -21,7 +21,7 @@ pub struct Call {
     pub connection: Arc<Connection>,
     /// Reply budget: take it before reading a payload.
     pub room: ReplyRoom,
-    /// Whether the arguments are cut: the caller was not trusted with a long call ([`Program::trusts`]).
+    /// True if the arguments are cut: the caller was not trusted with a long call ([`Program::trusts`]).
     pub cut: bool,
 }
 
@@ -34,13 +34,13 @@ pub trait Program: Send + Sync + 'static {
     fn number(&self) -> u32;
     /// Versions of the program.
     fn versions(&self) -> RangeInclusive<u32>;
-    /// Whether a call of more than 16 KiB is read whole: memory for long calls is for callers that are known
-    /// by a session, an export or a proof. `arguments`: those that have arrived. A call that is not trusted
-    /// goes to [`Program::call`] all the same, cut, so that it is refused as a short one would be.
+    /// True if a call of more than 16 KiB is read whole. Memory for long calls is for callers known by a
+    /// session, an export or a proof. `arguments`: the bytes that have arrived. A call without trust is cut
+    /// and still goes to [`Program::call`], so that it is refused as a short one would be.
     fn trusts(&self, header: &CallHeader, arguments: Decoder, connection: &Connection) -> bool;
     /// Executes a call of one of these versions.
     fn call(self: Arc<Self>, call: Call) -> Answer;
-    /// Whether the server has become unreliable: it sends no reply and closes the connection, so that the
+    /// True if the server has become unreliable: it sends no reply and closes the connection, so that the
     /// client tries another server.
     fn is_out_of_service(&self) -> bool {
         false

@@ -41,7 +41,7 @@ pub(crate) enum RecordError {
 pub(crate) struct Record {
     /// Whole record; if it is `cut`, its first [`SMALL_BYTES`].
     pub bytes: Bytes,
-    /// Whether the rest was dropped, because the caller is not trusted with a long record.
+    /// True if the rest was dropped, because the caller is not trusted with a long record.
     pub cut: bool,
     pub admission: Admission,
 }
@@ -65,7 +65,7 @@ struct Fragments {
     total: usize,
     /// Number of fragments that have begun.
     count: usize,
-    /// Whether the current fragment is the last.
+    /// True if the current fragment is the last.
     last: bool,
 }
 

@@ -58,7 +58,7 @@ impl CallId {
     }
 }
 
-/// Whether the reply is kept for retries.
+/// Policy for keeping the reply for retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Keep the reply.

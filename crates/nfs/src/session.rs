@@ -50,7 +50,7 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 pub struct RequestFingerprint {
     /// AUTH_SYS uid.
     pub uid: Option<u32>,
-    /// Whether the client asked to keep the reply (`cachethis`).
+    /// True if the client asked to keep the reply (`cachethis`).
     pub keep: bool,
     /// Number of operations.
     pub operations: u32,
@@ -100,7 +100,7 @@ pub struct Session {
     limits: SessionLimits,
     /// Slots, made at first use: most clients use few.
     slots: Box<[OnceLock<Box<Mutex<Slot>>>]>,
-    /// Whether an unused slot begins with sequence 1; if not, it is unknown.
+    /// True if an unused slot begins with sequence 1; if false, its sequence is unknown.
     is_new: AtomicBool,
     kept_bytes: Arc<AtomicUsize>,
     /// Time of the last migration. See [`Session::has_come_within`].
@@ -226,7 +226,7 @@ impl Session {
         self.checked.store(at, Ordering::Relaxed);
     }
 
-    /// Whether the replicated state was checked at `at`.
+    /// True if the replicated state was checked at `at`.
     #[must_use]
     pub fn is_checked(&self, at: u64) -> bool {
         self.checked.load(Ordering::Relaxed) == at

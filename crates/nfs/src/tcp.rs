@@ -102,7 +102,7 @@ fn keep_alive(stream: &TcpStream) {
     }
 }
 
-/// Has the kernel end a connection whose other end is gone without a word.
+/// Makes the kernel end a connection whose other end is gone without a word.
 fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
     sockopt::set_tcp_keepidle(stream, ASK_AFTER)?;
     sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
@@ -115,7 +115,7 @@ fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the kernel then does cannot be had without a network that can be cut.
+    /// Checks the socket options only: the kernel's reaction needs a network that can be cut.
     #[tokio::test]
     async fn a_server_that_is_gone_without_a_word_is_noticed_within_seconds() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
