@@ -221,7 +221,7 @@ impl ObjectHandle {
         key.seal(&body)
     }
 
-    /// Whether an opened handle permits writes.
+    /// True if an opened handle permits writes.
     #[must_use]
     pub fn is_to_write(handle: &[u8]) -> bool {
         handle.first() == Some(&KIND_OBJECT)

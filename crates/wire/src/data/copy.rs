@@ -29,7 +29,7 @@ xdr_struct! {
         pub handle: Bytes,
         /// Ranges to copy.
         pub pieces: Vec<Piece>,
-        /// Whether the bytes must be durable before the reply.
+        /// True if the bytes must be durable before the reply.
         pub stable: bool,
     }
 

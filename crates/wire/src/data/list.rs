@@ -41,7 +41,7 @@ xdr_struct! {
     pub struct ResOk {
         /// Objects, in order.
         pub objects: Vec<ObjectEntry>,
-        /// Whether the list ends here.
+        /// True if the list ends here.
         pub done: bool,
     }
 }

@@ -21,7 +21,7 @@ xdr_struct! {
     pub struct ResOk {
         /// Data; shorter than `count` only at the end of the object.
         pub payload: Payload,
-        /// Whether the object ends at or before the end of this read. The file may go on in other columns.
+        /// True if the object ends at or before the end of this read. The file may go on in other columns.
         pub eof: bool,
     }
 }

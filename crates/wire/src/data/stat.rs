@@ -10,7 +10,7 @@ xdr_struct! {
     pub struct Args {
         /// The objects.
         pub handles: Vec<Bytes>,
-        /// Whether to make writes to the objects durable first.
+        /// True if writes to the objects must be made durable first.
         pub sync: bool,
     }
 

@@ -40,7 +40,7 @@ xdr_struct! {
         pub objects: u64,
         /// Condition for reads and writes.
         pub condition: TargetCondition,
-        /// Whether objects can share their data (reflink).
+        /// True if objects can share their data (reflink).
         pub reflinks: bool,
         /// Name space of its objects:
         /// [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: none yet.

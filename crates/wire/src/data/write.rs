@@ -13,7 +13,7 @@ xdr_struct! {
         pub handle: Bytes,
         /// Offset in the object, in bytes.
         pub offset: u64,
-        /// Whether the data must be durable before the reply.
+        /// True if the data must be durable before the reply.
         pub stable: bool,
         /// Data, a slice of the record.
         pub data: Payload,

@@ -10,8 +10,9 @@
 //! server's proof cannot be reflected as a client's; and no proof can be the tag of a file handle, which
 //! begins with 1 to 3.
 //!
-//! The handshake does not protect the bytes that follow. An attacker who can alter packets between two
-//! servers can relay the handshake and then call as the client; to prevent that, run the programs over TLS.
+//! The handshake does not protect the bytes that follow. An attacker on the network path, able to alter
+//! packets between two servers, can relay the handshake and then call as the client. To prevent that, run the
+//! programs over TLS.
 
 use super::Status;
 use crate::xdr_struct;

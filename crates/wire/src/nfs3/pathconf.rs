@@ -18,13 +18,13 @@ xdr_struct! {
         pub linkmax: u32,
         /// Maximal length of a name, in bytes.
         pub name_max: u32,
-        /// Whether a longer name is refused, not truncated.
+        /// True if a longer name is refused, not truncated.
         pub no_trunc: bool,
-        /// Whether only a privileged user may change the owner of a file.
+        /// True if only a privileged user may change the owner of a file.
         pub chown_restricted: bool,
-        /// Whether name comparison ignores case.
+        /// True if name comparison ignores case.
         pub case_insensitive: bool,
-        /// Whether the case of names is kept.
+        /// True if the case of names is kept.
         pub case_preserving: bool,
     }
 

@@ -21,7 +21,7 @@ xdr_struct! {
         pub file_attributes: PostOpAttr,
         /// Bytes returned: the length of `data`.
         pub count: u32,
-        /// Whether the file ends at the end of `data`.
+        /// True if the file ends at the end of `data`.
         pub eof: bool,
         /// The data.
         pub data: Payload,

@@ -49,7 +49,7 @@ xdr_struct! {
         pub cookieverf: CookieVerf,
         /// Entries.
         pub entries: List<Entry>,
-        /// Whether the last entry is the last of the directory.
+        /// True if the last entry is the last of the directory.
         pub eof: bool,
     }
 

@@ -35,7 +35,7 @@ xdr_struct! {
         pub sessid: SessionId,
         /// Channels of the connection.
         pub dir: DirFromClient,
-        /// Whether the connection changes to RDMA mode.
+        /// True if the connection changes to RDMA mode.
         pub use_conn_in_rdma_mode: bool,
     }
 
@@ -46,7 +46,7 @@ xdr_struct! {
         pub sessid: SessionId,
         /// Channels of the connection.
         pub dir: DirFromServer,
-        /// Whether the connection changes to RDMA mode.
+        /// True if the connection changes to RDMA mode.
         pub use_conn_in_rdma_mode: bool,
     }
 }

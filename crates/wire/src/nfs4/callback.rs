@@ -34,7 +34,7 @@ xdr_struct! {
     pub struct RecallArgs {
         /// The delegation.
         pub stateid: Stateid,
-        /// Whether the file is about to be truncated to 0 bytes, so that its data need not be written.
+        /// True if the file is about to be truncated to 0 bytes, so that its data need not be written.
         pub truncate: bool,
         /// The file.
         pub fh: FileHandle,
@@ -58,7 +58,7 @@ xdr_struct! {
         pub layout_type: LayoutType,
         /// Layouts for reads, for reads and writes, or both.
         pub iomode: LayoutIoMode,
-        /// Whether the data will move, so that the client should write its dirty data through the metaserver.
+        /// True if the data will move, so that the client should write its dirty data through the metaserver.
         pub changed: bool,
         /// Layouts to recall.
         pub recall: LayoutRecall,
@@ -107,7 +107,7 @@ xdr_struct! {
         pub slotid: u32,
         /// The highest slot that the server has in use.
         pub highest_slotid: u32,
-        /// Whether the reply must be kept for a retry.
+        /// True if the reply must be kept for a retry.
         pub cachethis: bool,
         /// Calls whose replies the client should wait for first.
         pub referring_call_lists: Vec<ReferringCalls>,

@@ -17,9 +17,9 @@ xdr_struct! {
         pub dst_offset: u64,
         /// Bytes; 0 is to the end of the source.
         pub count: u64,
-        /// Whether the bytes must be copied in order.
+        /// True if the bytes must be copied in order.
         pub consecutive: bool,
-        /// Whether the reply must wait for the end.
+        /// True if the reply must wait for the end.
         pub synchronous: bool,
         /// Servers of the source; empty: this server.
         pub source_server: Vec<NetLoc>,

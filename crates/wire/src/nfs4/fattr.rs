@@ -72,15 +72,15 @@ attributes! {
     3 CHANGE change: u64,
     /// Size in bytes.
     4 SIZE size: u64,
-    /// Whether hard links are supported.
+    /// True if hard links are supported.
     5 LINK_SUPPORT link_support: bool,
-    /// Whether symbolic links are supported.
+    /// True if symbolic links are supported.
     6 SYMLINK_SUPPORT symlink_support: bool,
-    /// Whether the object has named attributes.
+    /// True if the object has named attributes.
     7 NAMED_ATTR named_attr: bool,
     /// The file system.
     8 FSID fsid: FsId,
-    /// Whether two different handles always name two objects.
+    /// True if two different handles always name two objects.
     9 UNIQUE_HANDLES unique_handles: bool,
     /// Lease time in seconds.
     10 LEASE_TIME lease_time: u32,
@@ -88,13 +88,13 @@ attributes! {
     11 RDATTR_ERROR rdattr_error: Status,
     /// ACL4_SUPPORT_* bits: supported kinds of ACL entries.
     13 ACLSUPPORT aclsupport: u32,
-    /// Whether times can be set.
+    /// True if times can be set.
     15 CANSETTIME cansettime: bool,
-    /// Whether name comparison ignores case.
+    /// True if name comparison ignores case.
     16 CASE_INSENSITIVE case_insensitive: bool,
-    /// Whether names keep their case.
+    /// True if names keep their case.
     17 CASE_PRESERVING case_preserving: bool,
-    /// Whether only the superuser changes owners.
+    /// True if only the superuser changes owners.
     18 CHOWN_RESTRICTED chown_restricted: bool,
     /// The handle.
     19 FILEHANDLE filehandle: FileHandle,
@@ -108,7 +108,7 @@ attributes! {
     23 FILES_TOTAL files_total: u64,
     /// Other locations of the file system.
     24 FS_LOCATIONS fs_locations: FsLocations,
-    /// Whether all objects of the file system have the same per-file-system attributes.
+    /// True if all objects of the file system have the same per-file-system attributes.
     26 HOMOGENEOUS homogeneous: bool,
     /// Maximal size of a file in bytes.
     27 MAXFILESIZE maxfilesize: u64,
@@ -122,7 +122,7 @@ attributes! {
     31 MAXWRITE maxwrite: u64,
     /// Permission bits, 12 of them.
     33 MODE mode: u32,
-    /// Whether names that are too long are refused, not truncated.
+    /// True if names that are too long are refused, not truncated.
     34 NO_TRUNC no_trunc: bool,
     /// Hard links.
     35 NUMLINKS numlinks: u32,
@@ -180,7 +180,7 @@ attributes! {
     79 CHANGE_ATTR_TYPE change_attr_type: ChangeAttrType,
     /// Mode and umask of a create (RFC 8275).
     81 MODE_UMASK mode_umask: ModeUmask,
-    /// Whether extended attributes are supported (RFC 8276).
+    /// True if extended attributes are supported (RFC 8276).
     82 XATTR_SUPPORT xattr_support: bool,
 }
 
@@ -269,7 +269,7 @@ impl Fattr {
         e.counted(|e| self.encode_values(&wanted, e));
     }
 
-    /// Whether each attribute of `which` has the same value here and in `other`, or none in both, for VERIFY
+    /// True if each attribute of `which` has the same value here and in `other`, or none in both, for VERIFY
     /// and NVERIFY.
     #[must_use]
     pub fn same(&self, other: &Self, which: &Bitmap) -> bool {

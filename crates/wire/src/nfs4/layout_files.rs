@@ -51,7 +51,7 @@ impl FileLayout {
         self.util & UTIL_STRIPE_UNIT_MASK
     }
 
-    /// Whether the stripe units are packed without gaps.
+    /// True if the stripe units are packed without gaps.
     #[must_use]
     pub fn is_dense(&self) -> bool {
         self.util & UTIL_DENSE != 0

@@ -12,7 +12,7 @@ xdr_struct! {
         pub offset: u64,
         /// Bytes.
         pub length: u64,
-        /// Whether the writes were before a restart of the metaserver.
+        /// True if the writes were before a restart of the metaserver.
         pub reclaim: bool,
         /// The layout.
         pub stateid: Stateid,

@@ -10,7 +10,7 @@ xdr_struct! {
     /// The arguments. Current handle: the file.
     #[derive(Copy)]
     pub struct Args {
-        /// Whether the client requests a signal when a layout becomes available.
+        /// True if the client requests a signal when a layout becomes available.
         pub signal_layout_avail: bool,
         /// Requested layout type.
         pub layout_type: LayoutType,
@@ -44,7 +44,7 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// Whether the layout must be returned before the last CLOSE.
+        /// True if the layout must be returned before the last CLOSE.
         pub return_on_close: bool,
         /// Stateid of all layouts that the client has of this file.
         pub stateid: Stateid,
@@ -58,7 +58,7 @@ xdr_struct! {
 pub enum Error {
     /// NFS4ERR_LAYOUTTRYLATER.
     TryLater {
-        /// Whether the server will signal when a layout is available.
+        /// True if the server will signal when a layout is available.
         will_signal: bool,
     },
     /// Any other error.

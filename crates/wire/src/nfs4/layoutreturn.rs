@@ -20,7 +20,7 @@ xdr_struct! {
 
     /// The arguments. Current handle: the file or, for a whole file system, any object of it.
     pub struct Args {
-        /// Whether the layout is from before a restart of the metaserver.
+        /// True if the layout is from before a restart of the metaserver.
         pub reclaim: bool,
         /// The type.
         pub layout_type: LayoutType,

@@ -21,7 +21,7 @@ xdr_struct! {
         pub cookie: u64,
         /// Names, without the prefix `user.`.
         pub names: Vec<Bytes>,
-        /// Whether the list ends here.
+        /// True if the list ends here.
         pub eof: bool,
     }
 }

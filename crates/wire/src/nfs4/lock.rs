@@ -35,7 +35,7 @@ xdr_struct! {
     pub struct Args {
         /// Shared or exclusive.
         pub locktype: LockType,
-        /// Whether the lock was held before the server restarted.
+        /// True if the lock was held before the server restarted.
         pub reclaim: bool,
         /// First byte.
         pub offset: u64,

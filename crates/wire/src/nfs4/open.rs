@@ -79,7 +79,7 @@ xdr_struct! {
         pub share_deny: u32,
         /// Open-owner.
         pub owner: StateOwner,
-        /// Whether the file is created.
+        /// Create the file, or only open it.
         pub openhow: OpenHow,
         /// File to open.
         pub claim: Claim,

@@ -18,7 +18,7 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// Whether the file ends at the end of `data`.
+        /// True if the file ends at the end of `data`.
         pub eof: bool,
         /// The data.
         pub data: Payload,

@@ -26,7 +26,7 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// Whether the file ends at the end of the last piece.
+        /// True if the file ends at the end of the last piece.
         pub eof: bool,
         /// The pieces, in order.
         pub contents: Vec<Content>,

@@ -92,7 +92,7 @@ impl Page {
         fits
     }
 
-    /// Whether the page has no entry.
+    /// True if the page has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -112,7 +112,7 @@ pub struct ResOk {
     pub cookieverf: Verifier,
     /// The entries.
     pub entries: Entries,
-    /// Whether the directory ends here.
+    /// True if the directory ends here.
     pub eof: bool,
 }
 

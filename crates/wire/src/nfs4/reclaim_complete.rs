@@ -7,7 +7,7 @@ xdr_struct! {
     /// The arguments. Current handle: with `one_fs`, an object of the file system.
     #[derive(Copy)]
     pub struct Args {
-        /// Whether it is for one file system, not for all.
+        /// True if the operation is for one file system, not for all.
         pub one_fs: bool,
     }
 }

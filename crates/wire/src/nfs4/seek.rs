@@ -23,7 +23,7 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Whether there is no match before the end of the file.
+        /// True if there is no match before the end of the file.
         pub eof: bool,
         /// Offset of the match, in bytes.
         pub offset: u64,

@@ -42,7 +42,7 @@ xdr_struct! {
         pub slotid: u32,
         /// The highest slot that the client has in use.
         pub highest_slotid: u32,
-        /// Whether the reply must be kept for a retry.
+        /// True if the reply must be kept for a retry.
         pub cachethis: bool,
     }
 

@@ -8,7 +8,7 @@ use crate::{xdr_enum, xdr_struct};
 xdr_enum! {
     /// setxattr_option4.
     pub enum SetOption {
-        /// Whether it exists or not.
+        /// The attribute may exist or not.
         Either = 0,
         /// It must not exist.
         Create = 1,
@@ -20,7 +20,7 @@ xdr_enum! {
 xdr_struct! {
     /// The arguments. Current handle: the object.
     pub struct Args {
-        /// Whether the attribute must exist.
+        /// Condition on the existing attribute.
         pub option: SetOption,
         /// Attribute's name, without the prefix `user.`.
         pub name: Bytes,

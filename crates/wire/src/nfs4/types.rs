@@ -132,7 +132,7 @@ xdr_struct! {
     /// change_info4: change attribute of a directory, before and after an operation.
     #[derive(Copy, Default, Hash)]
     pub struct ChangeInfo {
-        /// Whether both values were read atomically with the operation.
+        /// True if both values were read atomically with the operation.
         pub atomic: bool,
         /// Before.
         pub before: u64,
@@ -322,7 +322,7 @@ xdr_enum! {
 }
 
 impl LockType {
-    /// Whether the lock is exclusive.
+    /// True if the lock is exclusive.
     #[must_use]
     pub fn is_write(self) -> bool {
         matches!(self, Self::Write | Self::WriteWait)

@@ -18,7 +18,7 @@ pub mod report {
             pub heard_ms: Option<u64>,
             /// Last index of the log that it has; none: unknown.
             pub matched: Option<u64>,
-            /// Whether the leader heard of it just now.
+            /// True if the leader can reach the member now.
             pub lives: bool,
         }
 
@@ -33,7 +33,7 @@ pub mod report {
         /// The clock of one server.
         #[derive(Copy)]
         pub struct ClockReport {
-            /// Whether it is a data server.
+            /// True if the server is a data server.
             pub is_data_server: bool,
             /// Its id.
             pub server: u64,

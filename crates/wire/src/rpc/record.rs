@@ -20,7 +20,7 @@ pub const FRAGMENT_BYTES_MAX: u32 = 0x7fff_ffff;
 /// Header of a fragment: four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentHeader {
-    /// Whether this fragment is the last of its record.
+    /// True if this fragment is the last of its record.
     pub last: bool,
     /// Length of the fragment in bytes.
     pub len: u32,

@@ -19,7 +19,7 @@ impl Payload {
         self.len
     }
 
-    /// Whether the payload is empty.
+    /// True if the payload is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

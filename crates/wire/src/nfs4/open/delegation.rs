@@ -46,7 +46,7 @@ xdr_struct! {
     pub struct ReadDelegation {
         /// The delegation.
         pub stateid: Stateid,
-        /// Whether it is recalled at once.
+        /// True if the delegation is recalled at once.
         pub recall: bool,
         /// Users that may open without a request to the server.
         pub permissions: Ace,
@@ -56,7 +56,7 @@ xdr_struct! {
     pub struct WriteDelegation {
         /// The delegation.
         pub stateid: Stateid,
-        /// Whether it is recalled at once.
+        /// True if the delegation is recalled at once.
         pub recall: bool,
         /// Growth limit before writes must go to the server.
         pub space_limit: SpaceLimit,

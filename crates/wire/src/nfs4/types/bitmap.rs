@@ -44,13 +44,13 @@ impl Bitmap {
         }
     }
 
-    /// Whether `bit` is in the set.
+    /// True if `bit` is in the set.
     #[must_use]
     pub fn contains(&self, bit: u32) -> bool {
         self.0.get(bit as usize / 32).is_some_and(|word| word & (1 << (bit % 32)) != 0)
     }
 
-    /// Whether the set is empty.
+    /// True if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::EMPTY
