@@ -32,7 +32,7 @@ impl Latencies {
         }
     }
 
-    /// Whether a received histogram is valid.
+    /// True if a received histogram is valid.
     #[must_use]
     pub fn are_sound(&self) -> bool {
         const COUNT_MAX: u64 = 1 << 48;

@@ -13,7 +13,7 @@ pub struct Output(Option<ResultsFile>);
 struct ResultsFile {
     path: PathBuf,
     file: File,
-    /// Whether this run created the file: without results, drop removes it.
+    /// True if this run created the file: without results, drop removes it.
     is_new: bool,
 }
 

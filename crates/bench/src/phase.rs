@@ -24,11 +24,11 @@ pub struct Phase {
     pub unit: Unit,
     /// Treatment of caches.
     pub cache: Cache,
-    /// Whether read data are compared with the written data.
+    /// True if read data are compared with the written data.
     pub verify: bool,
     /// Limit that ends the phase early; none: workers finish their tasks.
     pub limit: Option<Limit>,
-    /// Whether the phase is a result, or only a preparation.
+    /// True if the phase is a result, or only a preparation.
     pub counts: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct Done {
     pub verified_bytes: u64,
     /// Time of each record or operation.
     pub latencies: Latencies,
-    /// Whether the worker stopped before the end of its task, by a stop or a time limit.
+    /// True if the worker stopped before the end of its task, by a stop or a time limit.
     pub stopped: bool,
 }
 

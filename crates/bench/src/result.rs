@@ -24,7 +24,7 @@ pub struct Results {
     pub settings: BTreeMap<String, String>,
     /// Machines of the agents.
     pub machines: Vec<Machine>,
-    /// Whether Ctrl-C or an error ended the run early.
+    /// True if Ctrl-C or an error ended the run early.
     pub partial: bool,
     /// Cause of an early end in one line, such as `Ctrl-C`, or the lost agent.
     #[serde(default)]
@@ -123,7 +123,7 @@ pub struct Measurement {
     pub verified_bytes: u64,
     /// Bound of the rate by the hardware, with the binding resource.
     pub bound: Option<Bound>,
-    /// Whether the phase ended early.
+    /// True if the phase ended early.
     pub partial: bool,
 }
 

@@ -38,7 +38,7 @@ pub trait Target: Send + Sync {
     /// are meaningful. `None` without a counter: then a read without `O_DIRECT` cannot be distinguished from
     /// a page cache hit.
     fn fetched_bytes(&self) -> Option<u64>;
-    /// Whether this machine caches data, for example in a page cache.
+    /// True if this machine caches data, for example in a page cache.
     fn has_caches(&self) -> bool {
         true
     }

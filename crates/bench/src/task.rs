@@ -27,7 +27,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Whether the task reads names, or small files, that a client may have in its caches.
+    /// True if the task reads names, or small files, that a client may have in its caches.
     #[must_use]
     pub fn looks_at_names(&self) -> bool {
         use NameOperation::{List, Read, Stat};

@@ -27,7 +27,7 @@ pub trait Team {
     fn machines(&self) -> Vec<Machine>;
     /// Free bytes of the target, if known.
     fn free_bytes(&self) -> Option<u64>;
-    /// Whether there are caches between any of the workers and the target.
+    /// True if there are caches between any of the workers and the target.
     fn has_caches(&self) -> bool;
     /// Index of an agent that is still there, for cleanup.
     fn living(&self) -> usize {

@@ -41,7 +41,7 @@ pub struct Coordinator {
     kept: VecDeque<Event>,
     /// Zero of this machine's monotonic clock.
     epoch: Instant,
-    /// Whether all agents were seen to use one file system.
+    /// True if all agents were seen to use one file system.
     same: bool,
     why: Option<String>,
 }

@@ -67,6 +67,6 @@ pub struct Hello {
     pub machine: Machine,
     /// Free bytes of the target.
     pub free_bytes: Option<u64>,
-    /// Whether there are caches between its workers and the target.
+    /// True if there are caches between its workers and the target.
     pub has_caches: bool,
 }

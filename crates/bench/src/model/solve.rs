@@ -128,7 +128,7 @@ impl Solution {
         term.expect("a setup has at least one limit").resource
     }
 
-    /// Whether `resource` is one of the binding ones.
+    /// True if `resource` is one of the binding ones.
     #[must_use]
     pub fn is_bound_by(&self, resource: Resource) -> bool {
         let least = self.rate() * (1.0 + SAME);

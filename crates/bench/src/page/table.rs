@@ -88,7 +88,7 @@ fn digits(value: f64) -> String {
 }
 
 impl Line {
-    /// Whether all bytes at all points were verified.
+    /// True if all bytes at all points were verified.
     pub(super) fn is_verified(&self) -> bool {
         let mut cells = self.cells.iter().flatten().peekable();
         cells.peek().is_some() && cells.all(|cell| cell.verified)

@@ -22,7 +22,7 @@ pub struct NfsAddress {
 }
 
 impl NfsAddress {
-    /// Whether `text` has the form of such an address.
+    /// True if `text` has the form of such an address.
     #[must_use]
     pub fn is_meant_by(text: &str) -> bool {
         text.starts_with("nfs://")

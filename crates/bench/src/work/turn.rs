@@ -21,7 +21,7 @@ impl<'a> Turn<'a> {
         Self { tally, start, limit, goal: None, asked: start, done: Done::default() }
     }
 
-    /// Whether to do the next record or name; its latency counts from here to [`Turn::did`].
+    /// True if the worker must do the next record or name, whose latency counts from here to [`Turn::did`].
     pub fn goes_on(&mut self) -> bool {
         self.asked = Instant::now();
         let in_time = |limit: &Limit| self.asked < self.start + limit.after;

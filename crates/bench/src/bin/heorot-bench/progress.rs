@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 /// Interval of progress lines without a terminal.
 const LINE_EACH: Duration = Duration::from_secs(5);
 
-/// Watcher of a run for a user, who may press Ctrl-C.
+/// Watcher of a run for a user: progress on the terminal, and Ctrl-C.
 pub(super) struct Shown {
     as_what: As,
     interrupt: Interrupt,
