@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! holder ──"these are connected to 10.0.0.100"──▶ all others          whenever that has changed
-//! next holder ──"who was connected to 10.0.0.100?"──▶ all others      it may have been away
+//! next holder ──"clients of 10.0.0.100?"────────────▶ all others      it may have been away
 //! next holder ──ACK──▶ each client                                    see host::interface, `tickle`
 //! ```
 //!
