@@ -27,7 +27,7 @@ pub enum Bug {
     DelegationsForget,
     /// Truncations do not see layouts.
     LayoutsForget,
-    /// LOCK from byte 1 on is denied by a lock that nobody holds.
+    /// LOCK from byte 1 on is denied by a lock without a holder.
     LocksDenied,
     /// Clocks of metaservers stand still: no lease runs out, and nothing is revoked.
     ClocksStand,

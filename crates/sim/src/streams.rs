@@ -50,7 +50,7 @@ struct End {
     dropped: u8,
     /// Set when it sent its orderly end.
     has_ended: bool,
-    /// Set when its machine lost its power: nobody is told.
+    /// True after its machine lost power: the peers get no notice.
     is_dark: bool,
 }
 
@@ -72,7 +72,7 @@ struct Dial {
     waker: Option<Waker>,
 }
 
-/// Streams that nobody has accepted yet at an address that listens.
+/// Streams not yet accepted at an address that listens.
 #[derive(Default)]
 struct Accepting {
     number: u64,

@@ -69,7 +69,7 @@ pub(crate) async fn write_bytes(
     Ok(Written { inode, is_durable: durable })
 }
 
-/// Clears the set-id bits after a write by `user`. Called before the first byte is changed: a crash in
+/// Clears the set-id bits that a write by `user` takes away. Called before the first byte is changed: a crash in
 /// between must not leave a program with another user's data and its owner's rights.
 ///
 /// # Errors

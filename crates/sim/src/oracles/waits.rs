@@ -1,4 +1,4 @@
-//! Oracle of lock waiters: no lock is denied for longer than a lease while nobody holds it. Judged in times
+//! Oracle of lock waiters: no lock without a holder is denied for longer than a lease. Judged in times
 //! without faults.
 
 use crate::claims::{Claims, LEASE_MS, LockWait};
