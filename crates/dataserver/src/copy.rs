@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use wire::data::Piece;
 
 use crate::disk::Place;
+use crate::epoch::ObjectRef;
 use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, end_of};
 
@@ -23,9 +24,9 @@ impl Objects {
     /// [`ObjectError`]; some of the bytes may have been copied.
     pub fn copy(
         &self,
-        to: ObjectName,
+        to: ObjectRef,
         source: &Objects,
-        from: ObjectName,
+        from: ObjectRef,
         pieces: &[Piece],
     ) -> Result<(), ObjectError> {
         self.check()?;
@@ -36,11 +37,13 @@ impl Objects {
             end_of(piece.to, piece.len)?;
             bytes = bytes.saturating_add(piece.len);
         }
-        let from_object = source.find(from)?;
+        let from_object = source.find(from.name)?;
+        let _from_entered = source.enter(&from_object, from)?;
         self.take_room(bytes)?;
-        let to_object = self.find(to)?;
+        let to_object = self.find(to.name)?;
+        let _to_entered = self.enter(&to_object, to)?;
         let outcome = pieces.iter().try_for_each(|piece| {
-            self.copy_piece(source, (&from, &from_object.file), (&to, &to_object.file), *piece)
+            self.copy_piece(source, (&from.name, &from_object.file), (&to.name, &to_object.file), *piece)
         });
         to_object.touch();
         outcome
@@ -51,12 +54,13 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn clear(&self, name: ObjectName, offset: u64, len: u64) -> Result<(), ObjectError> {
+    pub fn clear(&self, object: ObjectRef, offset: u64, len: u64) -> Result<(), ObjectError> {
         self.check()?;
         end_of(offset, len)?;
-        let object = self.find(name)?;
-        let outcome = self.zero(&name, &object.file, offset, len);
-        object.touch();
+        let open = self.find(object.name)?;
+        let _entered = self.enter(&open, object)?;
+        let outcome = self.zero(&object.name, &open.file, offset, len);
+        open.touch();
         outcome
     }
 

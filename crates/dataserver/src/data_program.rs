@@ -10,6 +10,7 @@ use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
 use wire::data::{self, Call, Reply, Run, Status};
 use wire::data::{allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
 use wire::data::{stat, truncate, write};
+use wire::handle::Holder;
 use wire::rpc::Rejection;
 
 use crate::disk::Place;
@@ -92,39 +93,42 @@ impl DataProgram {
     }
 
     async fn read(&self, args: read::Args) -> read::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
         let count = args.count.min(READ_BYTES_MAX) as usize;
         let found = target
-            .run(move |o| o.read(name, args.offset, count))
+            .run(move |o| o.read(object, args.offset, count))
             .await
-            .map_err(|e| self.refusal(&target, &name, e))?;
+            .map_err(|e| self.refusal(&target, &object.name, e))?;
         self.metrics.file_bytes_read.inc_by(found.data.len() as u64);
         Ok(read::ResOk { payload: found.data.into(), eof: found.at_end })
     }
 
     async fn write(&self, args: write::Args) -> write::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
         let write::Args { offset, stable, data, .. } = args;
         let count = data.len();
         let written = target.run(move |o| match stable {
-            true => o.write_through(name, offset, &data),
-            false => o.write(name, offset, &data),
+            true => o.write_through(object, offset, &data),
+            false => o.write(object, offset, &data),
         });
-        let verifier = written.await.map_err(|e| self.refusal(&target, &name, e))?;
+        let verifier = written.await.map_err(|e| self.refusal(&target, &object.name, e))?;
         self.metrics.file_bytes_written.inc_by(count as u64);
         // The payload of one record is shorter than 4 GiB.
         Ok(write::ResOk { count: count as u32, verifier })
     }
 
     async fn commit(&self, args: commit::Args) -> commit::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
-        target.run(move |o| o.commit(name)).await.map_err(|e| self.refusal(&target, &name, e))?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
+        target.run(move |o| o.commit(object)).await.map_err(|e| self.refusal(&target, &object.name, e))?;
         Ok(commit::ResOk { verifier: target.objects().verifier() })
     }
 
     async fn truncate(&self, args: truncate::Args) -> truncate::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
-        target.run(move |o| o.truncate(name, args.len)).await.map_err(|e| self.refusal(&target, &name, e))
+        let Found { target, object, .. } = self.find(&args.handle)?;
+        target
+            .run(move |o| o.truncate(object, args.len))
+            .await
+            .map_err(|e| self.refusal(&target, &object.name, e))
     }
 
     async fn remove(&self, args: remove::Args) -> remove::Res {
@@ -145,8 +149,8 @@ impl DataProgram {
     fn by_target(&self, handles: &[Bytes]) -> Result<Vec<ObjectsOfTarget>, Status> {
         let mut by_target = BTreeMap::new();
         for handle in handles {
-            let Found { target, name, .. } = self.find(handle)?;
-            by_target.entry(target.id()).or_insert_with(|| (target, Vec::new())).1.push(name);
+            let Found { target, object, .. } = self.find(handle)?;
+            by_target.entry(target.id()).or_insert_with(|| (target, Vec::new())).1.push(object.name);
         }
         Ok(by_target.into_values().collect())
     }
@@ -163,48 +167,52 @@ impl DataProgram {
     }
 
     async fn seek(&self, args: seek::Args) -> seek::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
         let found = target.run(move |o| match args.what {
-            seek::What::Data => o.seek(name, Place::Data, args.offset),
-            seek::What::Hole => o.seek(name, Place::Hole, args.offset),
-            seek::What::End => o.length(name).map(Some),
+            seek::What::Data => o.seek(object, Place::Data, args.offset),
+            seek::What::Hole => o.seek(object, Place::Hole, args.offset),
+            seek::What::End => o.length(object).map(Some),
         });
-        Ok(seek::ResOk { found: found.await.map_err(|e| self.refusal(&target, &name, e))? })
+        Ok(seek::ResOk { found: found.await.map_err(|e| self.refusal(&target, &object.name, e))? })
     }
 
     async fn allocate(&self, args: allocate::Args) -> allocate::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
         let allocate::Args { offset, len, ask, .. } = args;
         let work = target
-            .run(move |o| if ask { o.reserve(name, offset, len) } else { o.allocate(name, offset, len) });
-        let ranges::Reserve { needed, free } = work.await.map_err(|e| self.refusal(&target, &name, e))?;
+            .run(move |o| if ask { o.reserve(object, offset, len) } else { o.allocate(object, offset, len) });
+        let ranges::Reserve { needed, free } =
+            work.await.map_err(|e| self.refusal(&target, &object.name, e))?;
         let verifier = target.objects().verifier();
         Ok(allocate::ResOk { needed, free, file_system: target.file_system(), verifier })
     }
 
     async fn punch(&self, args: punch::Args) -> punch::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
         target
-            .run(move |o| o.punch(name, args.offset, args.len))
+            .run(move |o| o.punch(object, args.offset, args.len))
             .await
-            .map_err(|e| self.refusal(&target, &name, e))
+            .map_err(|e| self.refusal(&target, &object.name, e))
     }
 
     async fn copy(&self, args: copy::Args) -> copy::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
         let copy::Args { source, address, pieces, stable, .. } = args;
         // Before the first byte is written: as with a write.
         let verifier = target.objects().verifier();
         match self.find(&source) {
-            Ok(Found { target: from_target, name: from, .. }) => {
-                let work = target.run(move |o| o.copy(name, from_target.objects(), from, &pieces));
-                work.await.map_err(|e| self.refusal(&target, &name, e))?;
+            Ok(Found { target: from_target, object: from, .. }) => {
+                let work = target.run(move |o| o.copy(object, from_target.objects(), from, &pieces));
+                work.await.map_err(|e| self.refusal(&target, &object.name, e))?;
             }
-            Err(Status::NotFound) => self.others.pull(&target, name, &address, source, &pieces).await?,
+            Err(Status::NotFound) => self.others.pull(&target, object, &address, source, &pieces).await?,
             Err(status) => return Err(status),
         }
         if stable {
-            target.run(move |o| o.commit(name)).await.map_err(|e| self.refusal(&target, &name, e))?;
+            target
+                .run(move |o| o.commit(object))
+                .await
+                .map_err(|e| self.refusal(&target, &object.name, e))?;
             if target.objects().verifier() != verifier {
                 return Err(Status::NoSpace);
             }
@@ -213,12 +221,12 @@ impl DataProgram {
     }
 
     async fn read_plus(&self, args: read::Args) -> read_plus::Res {
-        let Found { target, name, .. } = self.find(&args.handle)?;
+        let Found { target, object, .. } = self.find(&args.handle)?;
         let count = args.count.min(READ_BYTES_MAX) as usize;
         let runs = target
-            .run(move |o| o.read_runs(name, args.offset, count))
+            .run(move |o| o.read_runs(object, args.offset, count))
             .await
-            .map_err(|e| self.refusal(&target, &name, e))?;
+            .map_err(|e| self.refusal(&target, &object.name, e))?;
         let run = |run| match run {
             ranges::Run::Data(data) => {
                 self.metrics.file_bytes_read.inc_by(data.len() as u64);
@@ -233,13 +241,13 @@ impl DataProgram {
         let mut objects = vec![stat::ObjectStat::default(); args.handles.len()];
         let mut by_target = BTreeMap::new();
         for (at, handle) in args.handles.iter().enumerate() {
-            let Found { target, name, .. } = self.find(handle)?;
-            let (_, names) = by_target.entry(target.id()).or_insert_with(|| (target, Vec::new()));
-            names.push((at, name));
+            let Found { target, object, .. } = self.find(handle)?;
+            let (_, wanted) = by_target.entry(target.id()).or_insert_with(|| (target, Vec::new()));
+            wanted.push((at, object));
         }
-        for (target, names) in by_target.into_values() {
+        for (target, wanted) in by_target.into_values() {
             let look = move |o: &Objects| {
-                names.into_iter().map(|(at, name)| Ok((at, o.stat(name, args.sync)?))).collect()
+                wanted.into_iter().map(|(at, object)| Ok((at, o.stat(object, args.sync)?))).collect()
             };
             let found: Vec<(usize, ObjectStat)> = target.run(look).await.map_err(refusal)?;
             for (at, ObjectStat { len, modified_ns }) in found {
@@ -266,13 +274,14 @@ impl DataProgram {
     }
 
     fn find(&self, handle: &Bytes) -> Result<Found, Status> {
-        self.targets.find(handle).map_err(|e| match e {
+        let found = self.targets.find(handle).map_err(|e| match e {
             BadHandle::Forged => Status::BadHandle,
             BadHandle::Elsewhere => Status::NotFound,
             BadHandle::OtherIncarnation => Status::OtherIncarnation,
             // The target may come back: its files wait, as when the whole data server is away.
             BadHandle::Absent => Status::Delay,
-        })
+        })?;
+        if found.holder == Holder::Server { Ok(found) } else { Err(Status::BadHandle) }
     }
 }
 
@@ -291,6 +300,7 @@ pub(crate) fn refusal(error: ObjectError) -> Status {
         ObjectError::NoSpace => Status::NoSpace,
         ObjectError::Io => Status::Io,
         ObjectError::Stale => Status::Stale,
+        ObjectError::StaleEpoch => Status::StaleEpoch,
         ObjectError::Lost => Status::ObjectLost,
         ObjectError::TargetLost => Status::TargetLost,
         ObjectError::TooLarge => Status::Invalid,

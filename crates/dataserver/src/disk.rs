@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
+
+use crate::epoch::{ATTRIBUTE, MARK_BYTES};
 
 /// Data or a hole, for [`Disk::seek`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +102,35 @@ pub trait Disk: Send + Sync + 'static {
         len: usize,
     ) -> io::Result<usize> {
         Ok(rustix::fs::copy_file_range(from, Some(&mut from_offset), to, Some(&mut to_offset), len)?)
+    }
+
+    /// The mark of the file: see [`crate::Epoch`]. None: it has none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn mark(&self, file: &File) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = [0; MARK_BYTES + 1];
+        match rustix::fs::fgetxattr(file, ATTRIBUTE, &mut bytes) {
+            Ok(len) => Ok(Some(bytes[..len.min(bytes.len())].to_vec())),
+            Err(Errno::NODATA) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Sets the mark of the file.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn set_mark(&self, file: &File, mark: &[u8]) -> io::Result<()> {
+        Ok(rustix::fs::fsetxattr(file, ATTRIBUTE, mark, XattrFlags::empty())?)
+    }
+
+    /// Makes the file's data, length and mark durable.
+    ///
+    /// # Errors
+    /// As [`Disk::sync_file`].
+    fn sync_all(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
     }
 
     /// Makes the file's data and length durable.

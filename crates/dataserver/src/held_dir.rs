@@ -9,11 +9,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatVfs};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatVfs, XattrFlags};
 use rustix::io::Errno;
 
 /// Files that are made: for the server's user alone.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// Attribute that is set and removed, to see whether there are any.
+const PROBE: &str = "user.heorot.probe";
 /// Directories that are made: for the server's user alone.
 const DIRECTORY_MODE: Mode = Mode::RWXU;
 
@@ -37,6 +39,15 @@ impl HeldDir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.file, name, flags, Mode::empty())?.into();
         Ok(Self { file, path: self.path.join(name) })
+    }
+
+    /// True unless its file system says that it has no extended attributes of users.
+    pub(crate) fn has_xattrs(&self) -> bool {
+        let set = rustix::fs::fsetxattr(&self.file, PROBE, &[1], XattrFlags::empty());
+        if set.is_ok() {
+            let _ = rustix::fs::fremovexattr(&self.file, PROBE);
+        }
+        set != Err(Errno::OPNOTSUPP)
     }
 
     /// Its path when it was opened.

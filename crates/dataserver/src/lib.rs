@@ -12,6 +12,7 @@ mod clients;
 mod copy;
 mod data_program;
 mod disk;
+mod epoch;
 mod held_dir;
 mod identity;
 mod known_targets;
@@ -30,6 +31,7 @@ mod trash;
 
 pub use client_networks::ClientNetworks;
 pub use disk::{Disk, Place, SystemDisk};
+pub use epoch::{CallEpoch, Epoch, ObjectRef};
 pub use identity::IdentityError;
 pub use object::{ObjectName, ObjectStat};
 pub use objects::{ObjectError, Objects, ReadOutcome, Space};

@@ -25,7 +25,7 @@ impl Objects {
             }
             let mut made = self.root.create_file(&name.path());
             if made.as_ref().is_err_and(|e| answer_to(e) == ObjectError::NoSpace) {
-                self.reclaim(RECLAIM_BYTES)?;
+                self.reclaim_some()?;
                 made = self.root.create_file(&name.path());
             }
             match made {
@@ -73,6 +73,11 @@ impl Objects {
             }
             self.reclaim(bytes.max(RECLAIM_BYTES))?;
         }
+    }
+
+    /// Frees some room from the trash; `NoSpace` if it has nothing.
+    pub(crate) fn reclaim_some(&self) -> Result<(), ObjectError> {
+        self.reclaim(RECLAIM_BYTES)
     }
 
     /// Frees about as many bytes from the trash; `NoSpace` if it has nothing.

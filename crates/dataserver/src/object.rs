@@ -15,6 +15,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use parking_lot::Mutex;
 use wire::handle::ObjectHandle;
 
+use crate::epoch::{EpochGate, Mark};
+
 /// Directories that objects are spread over: with ten million objects each holds 40,000, which any file
 /// system likes.
 pub(crate) const DIRECTORIES: u16 = 256;
@@ -87,6 +89,8 @@ pub(crate) struct OpenObject {
     pub writing: Mutex<()>,
     /// Held during a sync: a caller that finds nothing left to sync must know that the sync is done.
     syncing: Mutex<()>,
+    /// Its epoch.
+    pub gate: EpochGate,
     /// True if [`OpenObject::stat`] was called and no write has got a later time since.
     asked: AtomicBool,
     /// Last modification time that was reported or set, in nanoseconds since 1970.
@@ -110,13 +114,14 @@ fn stat(file: &File) -> io::Result<ObjectStat> {
 }
 
 impl OpenObject {
-    pub(crate) fn new(file: File) -> Self {
+    pub(crate) fn new(file: File, mark: Mark) -> Self {
         let told_ns = stat(&file).map_or(0, |found| found.modified_ns);
         Self {
             file,
             dirty: AtomicBool::new(false),
             writing: Mutex::new(()),
             syncing: Mutex::new(()),
+            gate: EpochGate::new(mark),
             // The time may have been reported before the file was last closed.
             asked: AtomicBool::new(true),
             told_ns: Mutex::new(told_ns),

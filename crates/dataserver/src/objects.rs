@@ -7,7 +7,7 @@
 //! make     ─▶ create ─▶ fsync directory ─▶ answer                 the object is there, empty and durable
 //! write    ─▶ open ─▶ pwrite ─▶ mark dirty ─▶ answer              the data are in the page cache
 //! commit   ─▶ fdatasync if dirty ─▶ answer                        they are on the disk
-//! truncate ─▶ ftruncate ─▶ as commit           (allocate and punch likewise; copy: as write)
+//! truncate ─▶ alone: ftruncate ─▶ mark ─▶ fsync ─▶ answer    (allocate and punch: as commit; copy: as write)
 //! remove   ─▶ remember as removed ─▶ forget open file ─▶ move to the trash ─▶ fsync directory
 //! ```
 //!
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use host::BufferPool;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLockReadGuard};
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use wire::data::WriteVerifier;
@@ -33,6 +33,7 @@ use wire::xdr::Payload;
 
 use crate::capacity::{Capacity, usable};
 use crate::disk::Disk;
+use crate::epoch::{ATTRIBUTE, Entry, Mark, ObjectRef};
 use crate::held_dir::HeldDir;
 use crate::object::{ObjectName, ObjectStat, OpenObject};
 use crate::open_files::{OpenFiles, Victim};
@@ -54,6 +55,9 @@ pub enum ObjectError {
     /// The object was removed.
     #[error("the object was removed")]
     Stale,
+    /// The handle's epoch is past: see [`Epoch`](crate::Epoch).
+    #[error("the handle is of an earlier epoch")]
+    StaleEpoch,
     /// The object was made, and is not there.
     #[error("the object is lost")]
     Lost,
@@ -182,16 +186,17 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn read(&self, name: ObjectName, offset: u64, count: usize) -> Result<ReadOutcome, ObjectError> {
+    pub fn read(&self, object: ObjectRef, offset: u64, count: usize) -> Result<ReadOutcome, ObjectError> {
         self.check()?;
         if end_of(offset, count as u64).is_err() {
             return Ok(ReadOutcome { data: Bytes::new(), at_end: true });
         }
-        let object = self.find(name)?;
+        let open = self.find(object.name)?;
+        let _entered = self.enter(&open, object)?;
         let mut buffer = self.pool.take(count);
-        let fail = |e| self.trouble("read", &name, e);
-        let read = self.disk.read_at(&object.file, &mut buffer, offset).map_err(fail)?;
-        let at_end = read < count || object.file.metadata().map_err(fail)?.len() <= offset + count as u64;
+        let fail = |e| self.trouble("read", &object.name, e);
+        let read = self.disk.read_at(&open.file, &mut buffer, offset).map_err(fail)?;
+        let at_end = read < count || open.file.metadata().map_err(fail)?.len() <= offset + count as u64;
         buffer.truncate(read);
         Ok(ReadOutcome { data: buffer.freeze(), at_end })
     }
@@ -200,7 +205,12 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`]; some of the bytes may have been written.
-    pub fn write(&self, name: ObjectName, offset: u64, data: &Payload) -> Result<WriteVerifier, ObjectError> {
+    pub fn write(
+        &self,
+        object: ObjectRef,
+        offset: u64,
+        data: &Payload,
+    ) -> Result<WriteVerifier, ObjectError> {
         self.check()?;
         end_of(offset, data.len() as u64)?;
         // Before the write: a sync that fails from here on may take these bytes with it.
@@ -209,21 +219,22 @@ impl Objects {
             return Ok(verifier);
         }
         self.take_room(data.len() as u64)?;
-        let object = self.find(name)?;
+        let open = self.find(object.name)?;
+        let _entered = self.enter(&open, object)?;
         let mut at = offset;
         let mut outcome = Ok(());
-        let one = object.writing.lock();
+        let one = open.writing.lock();
         for piece in data.segments() {
-            outcome = self.disk.write_all_at(&object.file, piece, at);
+            outcome = self.disk.write_all_at(&open.file, piece, at);
             if outcome.is_err() {
                 break;
             }
             at += piece.len() as u64;
         }
-        let outcome = outcome.and(object.tell_apart());
+        let outcome = outcome.and(open.tell_apart());
         drop(one);
-        object.touch();
-        outcome.map(|()| verifier).map_err(|e| self.trouble("write", &name, e))
+        open.touch();
+        outcome.map(|()| verifier).map_err(|e| self.trouble("write", &object.name, e))
     }
 
     /// Writes as [`Objects::write`] and [`Objects::commit`] do: durable when it returns.
@@ -232,12 +243,12 @@ impl Objects {
     /// [`ObjectError`]; some of the bytes may have been written.
     pub fn write_through(
         &self,
-        name: ObjectName,
+        object: ObjectRef,
         offset: u64,
         data: &Payload,
     ) -> Result<WriteVerifier, ObjectError> {
-        let verifier = self.write(name, offset, data)?;
-        self.commit(name)?;
+        let verifier = self.write(object, offset, data)?;
+        self.commit(object)?;
         // Another thread's sync of the object may have failed for want of room, and taken these bytes with
         // it.
         if self.verifier() == verifier { Ok(verifier) } else { Err(ObjectError::NoSpace) }
@@ -247,13 +258,12 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`]; after a failed sync the target is failed, or the verifier is another one.
-    pub fn commit(&self, name: ObjectName) -> Result<(), ObjectError> {
+    pub fn commit(&self, object: ObjectRef) -> Result<(), ObjectError> {
         self.check()?;
-        let object = self.open.lock().get(&name);
-        match object {
-            Some(object) => self.sync(&name, &object),
-            None => Ok(()),
-        }
+        let open = self.open.lock().get(&object.name);
+        let Some(open) = open else { return Ok(()) };
+        let _entered = self.enter(&open, object)?;
+        self.sync(&object.name, &open)
     }
 
     /// Length and modification time, of one that is not there (any more) 0: what the other objects of its
@@ -261,38 +271,86 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn stat(&self, name: ObjectName, sync: bool) -> Result<ObjectStat, ObjectError> {
+    pub fn stat(&self, object: ObjectRef, sync: bool) -> Result<ObjectStat, ObjectError> {
         self.check()?;
-        let object = match self.find(name) {
-            Ok(object) => object,
+        let open = match self.find(object.name) {
+            Ok(open) => open,
             Err(ObjectError::Stale | ObjectError::Lost) => return Ok(ObjectStat::default()),
             Err(error) => return Err(error),
         };
+        let _entered = self.enter(&open, object)?;
         if sync {
-            self.sync(&name, &object)?;
+            self.sync(&object.name, &open)?;
         }
-        object.stat().map_err(|e| self.trouble("look at", &name, e))
+        open.stat().map_err(|e| self.trouble("look at", &object.name, e))
     }
 
-    /// Shortens the object to `len`, durably. A shorter object stays as it is: what it lacks reads as zeros
-    /// anyway. One that is lost is made again where `len` is 0, for nothing is missing of it then.
+    /// Shortens the object to `len`, durably, once for each epoch. A shorter object stays as it is: what it
+    /// lacks reads as zeros anyway. One that is lost is made again where `len` is 0, for nothing is missing of
+    /// it then.
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn truncate(&self, name: ObjectName, len: u64) -> Result<(), ObjectError> {
+    pub fn truncate(&self, object: ObjectRef, len: u64) -> Result<(), ObjectError> {
         self.check()?;
-        let object = match self.find(name) {
-            Err(ObjectError::Lost) if len == 0 => return self.make(&[name]),
+        let ObjectRef { name, epoch } = object;
+        let open = match self.find(name) {
+            Err(ObjectError::Lost) if len == 0 => {
+                self.make(&[name])?;
+                self.find(name)?
+            }
             found => found?,
         };
         let fail = |e| self.trouble("truncate", &name, e);
-        if object.file.metadata().map_err(fail)?.len() > len {
-            let outcome = self.disk.set_len(&object.file, len);
-            object.touch();
-            outcome.map_err(fail)?;
+        open.gate.alone(epoch, |stored, mark| {
+            let Some(mark) = mark.truncated_at(epoch) else { return Ok(stored) };
+            if open.file.metadata().map_err(fail)?.len() > len {
+                let outcome = self.disk.set_len(&open.file, len);
+                open.touch();
+                outcome.map_err(fail)?;
+            }
+            self.store_mark(&name, &open, mark)
+        })
+    }
+
+    /// Lets a call with this epoch begin; raises the object's epoch, if it is later.
+    pub(crate) fn enter<'a>(
+        &self,
+        open: &'a OpenObject,
+        object: ObjectRef,
+    ) -> Result<RwLockReadGuard<'a, ()>, ObjectError> {
+        loop {
+            match open.gate.enter(object.epoch) {
+                Entry::Entered(call) => return Ok(call),
+                Entry::Stale => return Err(ObjectError::StaleEpoch),
+                Entry::Later => open.gate.alone(object.epoch, |stored, mark| {
+                    if mark == stored {
+                        return Ok(stored); // raised meanwhile
+                    }
+                    match self.store_mark(&object.name, open, mark) {
+                        // Nothing can be written either, until a mount that is followed by a restart.
+                        Err(ObjectError::ReadOnly) => Ok(mark),
+                        stored => stored,
+                    }
+                })?,
+            }
         }
-        // Also when it is short already: the call that shortened it may not have synced yet.
-        self.sync(&name, &object)
+    }
+
+    /// Stores the mark of an object, durably, with its data.
+    fn store_mark(&self, name: &ObjectName, open: &OpenObject, mark: Mark) -> Result<Mark, ObjectError> {
+        let set = || {
+            let set = self.disk.set_mark(&open.file, &mark.to_bytes());
+            set.map_err(|e| self.trouble("mark", name, e))
+        };
+        match set() {
+            Err(ObjectError::NoSpace) => self.reclaim_some().and_then(|()| set())?,
+            set => set?,
+        }
+        // Also when nothing was written: the mark itself is to be synced.
+        open.touch();
+        self.sync_by(name, open, |file| self.disk.sync_all(file))?;
+        Ok(mark)
     }
 
     /// Space on the file system below.
@@ -355,7 +413,16 @@ impl Objects {
             }
             opened => opened.map_err(|e| self.trouble("open", &name, e))?,
         };
-        let object = Arc::new(OpenObject::new(file));
+        let mark = self.disk.mark(&file).map_err(|e| self.trouble("read the mark of", &name, e))?;
+        let mark = match mark.map(|bytes| Mark::from_bytes(&bytes).ok_or(bytes)) {
+            None => Mark::default(),
+            Some(Ok(mark)) => mark,
+            Some(Err(bytes)) => {
+                let error = format!("its {ATTRIBUTE} is damaged: {bytes:02x?}");
+                return Err(self.trouble("open", &name, io::Error::other(error)));
+            }
+        };
+        let object = Arc::new(OpenObject::new(file, mark));
         self.open.lock().insert(name, Arc::clone(&object));
         Ok(object)
     }
@@ -388,8 +455,17 @@ impl Objects {
     /// error, and others' pages are not touched. So the target goes on, and its verifier changes, whereupon
     /// clients send again what they had not committed.
     pub(crate) fn sync(&self, name: &ObjectName, object: &OpenObject) -> Result<(), ObjectError> {
+        self.sync_by(name, object, |file| self.disk.sync_file(file))
+    }
+
+    fn sync_by(
+        &self,
+        name: &ObjectName,
+        object: &OpenObject,
+        sync: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), ObjectError> {
         let file = |file: &File| {
-            self.disk.sync_file(file).map_err(|error| {
+            sync(file).map_err(|error| {
                 let target = self.root.path().display();
                 if answer_to(&error) == ObjectError::NoSpace {
                     self.verifier.fetch_add(1, Ordering::AcqRel);

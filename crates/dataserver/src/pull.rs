@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use wire::data::{self, Piece, Procedure, Run, Status, read, read_plus};
 
 use crate::data_program::refusal;
-use crate::object::ObjectName;
+use crate::epoch::ObjectRef;
 use crate::target::Target;
 
 /// Bytes fetched in one call: the upper limit of a READ.
@@ -54,7 +54,7 @@ impl Others {
     pub(crate) async fn pull(
         &self,
         target: &Arc<Target>,
-        to: ObjectName,
+        to: ObjectRef,
         address: &[u8],
         source: Bytes,
         pieces: &[Piece],
@@ -126,7 +126,7 @@ async fn fetch(peer: &Peer, handle: Bytes, piece: Piece) -> Result<Vec<Run>, Sta
     Ok(result?.runs)
 }
 
-async fn store(target: &Arc<Target>, to: ObjectName, piece: Piece, runs: Vec<Run>) -> Result<(), Status> {
+async fn store(target: &Arc<Target>, to: ObjectRef, piece: Piece, runs: Vec<Run>) -> Result<(), Status> {
     let stored = target.run(move |objects| {
         let mut at = 0;
         for run in runs {

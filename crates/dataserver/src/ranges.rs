@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use bytes::Bytes;
 
 use crate::disk::Place;
+use crate::epoch::ObjectRef;
 use crate::held_dir::STAT_BLOCK_BYTES;
-use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, end_of};
 
 /// Upper limit of the runs of one read, so that a reply is not made of crumbs; the rest is read as data.
@@ -36,7 +36,7 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn seek(&self, name: ObjectName, place: Place, offset: u64) -> Result<Option<u64>, ObjectError> {
+    pub fn seek(&self, object: ObjectRef, place: Place, offset: u64) -> Result<Option<u64>, ObjectError> {
         self.check()?;
         let beyond = match place {
             Place::Data => None,
@@ -45,42 +45,44 @@ impl Objects {
         if end_of(offset, 0).is_err() {
             return Ok(beyond);
         }
-        let object = self.find(name)?;
-        let found = self.disk.seek(&object.file, place, offset);
-        Ok(found.map_err(|e| self.trouble("seek in", &name, e))?.or(beyond))
+        let open = self.find(object.name)?;
+        let _entered = self.enter(&open, object)?;
+        let found = self.disk.seek(&open.file, place, offset);
+        Ok(found.map_err(|e| self.trouble("seek in", &object.name, e))?.or(beyond))
     }
 
     /// Its length in bytes.
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn length(&self, name: ObjectName) -> Result<u64, ObjectError> {
+    pub fn length(&self, object: ObjectRef) -> Result<u64, ObjectError> {
         self.check()?;
-        let object = self.find(name)?;
-        Ok(object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?.len())
+        let open = self.find(object.name)?;
+        let _entered = self.enter(&open, object)?;
+        Ok(open.file.metadata().map_err(|e| self.trouble("look at", &object.name, e))?.len())
     }
 
     /// Reads as [`Objects::read`] does, with holes as separate runs. The runs end with the object.
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn read_runs(&self, name: ObjectName, offset: u64, count: usize) -> Result<Vec<Run>, ObjectError> {
-        let len = self.length(name)?;
+    pub fn read_runs(&self, object: ObjectRef, offset: u64, count: usize) -> Result<Vec<Run>, ObjectError> {
+        let len = self.length(object)?;
         let end = end_of(offset, count as u64).unwrap_or(offset).min(len);
         let mut runs = Vec::new();
         let mut at = offset;
         while at < end {
-            let data = if runs.len() + 2 < RUNS_MAX { self.seek(name, Place::Data, at)? } else { Some(at) };
+            let data = if runs.len() + 2 < RUNS_MAX { self.seek(object, Place::Data, at)? } else { Some(at) };
             let data = data.map_or(end, |data| data.clamp(at, end));
             if data > at {
                 runs.push(Run::Hole(data - at));
                 at = data;
                 continue;
             }
-            let hole = if runs.len() + 2 < RUNS_MAX { self.seek(name, Place::Hole, at)? } else { None };
+            let hole = if runs.len() + 2 < RUNS_MAX { self.seek(object, Place::Hole, at)? } else { None };
             // A hole that was made since we looked is read as the zeros that it holds.
             let hole = hole.filter(|hole| *hole > at).map_or(end, |hole| hole.min(end));
-            let read = self.read(name, at, (hole - at) as usize)?;
+            let read = self.read(object, at, (hole - at) as usize)?;
             if read.data.is_empty() {
                 break;
             }
@@ -94,12 +96,13 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn reserve(&self, name: ObjectName, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
+    pub fn reserve(&self, object: ObjectRef, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
         self.check()?;
         let end = end_of(offset, len)?;
         let free = self.space()?.free;
-        let object = self.find(name)?;
-        let now = object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?;
+        let open = self.find(object.name)?;
+        let _entered = self.enter(&open, object)?;
+        let now = open.file.metadata().map_err(|e| self.trouble("look at", &object.name, e))?;
         // The kernel does not say cheaply which blocks are in the range: the whole object lacks no fewer.
         let lacking = end.max(now.len()).saturating_sub(now.blocks().saturating_mul(STAT_BLOCK_BYTES));
         Ok(Reserve { needed: len.min(lacking), free })
@@ -111,18 +114,19 @@ impl Objects {
     /// # Errors
     /// [`ObjectError`]. Nothing was reserved if the disk has not enough free; some may be if others took it
     /// meanwhile.
-    pub fn allocate(&self, name: ObjectName, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
-        let reserve = self.reserve(name, offset, len)?;
+    pub fn allocate(&self, object: ObjectRef, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
+        let reserve = self.reserve(object, offset, len)?;
         if reserve.needed > reserve.free {
             return Err(ObjectError::NoSpace);
         }
         if len > 0 {
             self.take_room(reserve.needed)?;
-            let object = self.find(name)?;
-            let outcome = self.disk.allocate(&object.file, offset, len);
-            object.touch();
-            outcome.map_err(|e| self.trouble("allocate in", &name, e))?;
-            self.sync(&name, &object)?;
+            let open = self.find(object.name)?;
+            let _entered = self.enter(&open, object)?;
+            let outcome = self.disk.allocate(&open.file, offset, len);
+            open.touch();
+            outcome.map_err(|e| self.trouble("allocate in", &object.name, e))?;
+            self.sync(&object.name, &open)?;
         }
         Ok(reserve)
     }
@@ -131,18 +135,19 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError`].
-    pub fn punch(&self, name: ObjectName, offset: u64, len: u64) -> Result<(), ObjectError> {
+    pub fn punch(&self, object: ObjectRef, offset: u64, len: u64) -> Result<(), ObjectError> {
         self.check()?;
         let end = end_of(offset, len)?;
-        let object = self.find(name)?;
-        let fail = |e| self.trouble("punch a hole in", &name, e);
-        let end = end.min(object.file.metadata().map_err(fail)?.len());
+        let open = self.find(object.name)?;
+        let _entered = self.enter(&open, object)?;
+        let fail = |e| self.trouble("punch a hole in", &object.name, e);
+        let end = end.min(open.file.metadata().map_err(fail)?.len());
         if offset < end {
-            let outcome = self.disk.punch(&object.file, offset, end - offset);
-            object.touch();
+            let outcome = self.disk.punch(&open.file, offset, end - offset);
+            open.touch();
             outcome.map_err(fail)?;
         }
         // Also when there was nothing to do: the thread that made the hole may not have synced it yet.
-        self.sync(&name, &object)
+        self.sync(&object.name, &open)
     }
 }

@@ -12,16 +12,16 @@ use host::{Clock, Entropy};
 use nfs::{Metrics, Nfs4Program, PeerAuth, PeerKey, Programs};
 use parking_lot::Mutex;
 use wire::data::{TargetCondition, TargetSpace};
-use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
 
 use crate::absent_target::AbsentTarget;
 use crate::capacity::{FULL_BYTES, RESERVE_BYTES};
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
+use crate::epoch::ObjectRef;
 use crate::identity;
 use crate::known_targets::KnownTargets;
-use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::pull::Others;
 use crate::target::{CLOSE, Target, TargetError, TargetOptions};
@@ -68,10 +68,10 @@ pub(crate) enum BadHandle {
 #[derive(Clone)]
 pub(crate) struct Found {
     pub target: Arc<Target>,
-    pub name: ObjectName,
+    pub object: ObjectRef,
     pub handle: ObjectHandle,
-    /// True if the handle permits writes, too.
-    pub to_write: bool,
+    /// Holder of the handle.
+    pub holder: Holder,
 }
 
 /// An incarnation of the metaservers' group.
@@ -106,9 +106,8 @@ pub(crate) struct Targets {
 impl Targets {
     /// The object that `handle` names.
     pub(crate) fn find(&self, handle: &[u8]) -> Result<Found, BadHandle> {
-        let to_write = ObjectHandle::is_to_write(handle);
-        let handle = match ObjectHandle::open(handle, &self.key) {
-            Some(handle) => handle,
+        let (handle, holder) = match ObjectHandle::open_with_holder(handle, &self.key) {
+            Some(opened) => opened,
             // Well minted, but for a metaserver: the client mixed up its servers.
             None if FileHandle::open(handle, &self.key).is_some() => return Err(BadHandle::Elsewhere),
             None => return Err(BadHandle::Forged),
@@ -119,7 +118,7 @@ impl Targets {
         if target.incarnation() != Some(handle.incarnation) {
             return Err(BadHandle::OtherIncarnation);
         }
-        Ok(Found { target, name: ObjectName::from(&handle), handle, to_write })
+        Ok(Found { target, object: ObjectRef::new(&handle, holder), handle, holder })
     }
 
     /// The target with this id. A server has a handful: looking through them is as quick as a map.

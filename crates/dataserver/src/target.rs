@@ -63,6 +63,12 @@ pub enum TargetError {
         /// The kernel's error.
         error: io::Error,
     },
+    /// The file system below keeps no extended attributes, which hold the epochs of objects.
+    #[error(
+        "{0}: its file system has no extended attributes (user.*), which objects need; use ext4, XFS, btrfs, ZFS, or tmpfs \
+         of Linux 6.6, mounted without nouser_xattr"
+    )]
+    NoXattrs(PathBuf),
     /// There was one, and there is nothing now.
     #[error(
         "{path}: the storage target {id:016x} was here and is gone, and its data would be missing; bring it back (is its disk \
@@ -171,6 +177,9 @@ impl Target {
         let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
         let trash = trash.map_err(io("read the trash of", dir))?;
         let objects_dir = held.child(OBJECTS_DIR).map_err(io("open", &root))?;
+        if !objects_dir.has_xattrs() {
+            return Err(TargetError::NoXattrs(dir.into()));
+        }
         let count = count(&root)?;
         let objects = Objects::new(objects_dir, disk, trash, entropy.u64(), open_files_max, count);
         let device = held.file().metadata().map_err(io("look at", dir))?.dev();

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use bytes::Bytes;
 use dataserver::{
-    Disk, OPEN_FILES_MAX, ObjectError, ObjectName, Objects, SystemDisk, Target, TargetError, TargetOptions,
+    CallEpoch, Disk, Epoch, OPEN_FILES_MAX, ObjectError, ObjectName, ObjectRef, Objects, SystemDisk, Target,
+    TargetError, TargetOptions,
 };
 use host::SeededEntropy;
 use wire::data::list;
@@ -18,6 +19,11 @@ const CLUSTER: [u8; 16] = [0xc1; 16];
 
 fn name(inode: u64, column: u32) -> ObjectName {
     ObjectName { inode, column, volume: 1, generation: 7 }
+}
+
+/// An object in its first epoch.
+fn at(name: ObjectName) -> ObjectRef {
+    ObjectRef { name, epoch: Epoch { incarnation: 3, call: CallEpoch::Server(0, 0) } }
 }
 
 fn open(dir: &Path, seed: u64) -> Arc<Target> {
@@ -31,7 +37,7 @@ fn data(bytes: &[u8]) -> Payload {
 /// Writes to an object, which is made where it is not there.
 fn put(objects: &Objects, name: ObjectName, offset: u64, data: &Payload) -> Result<(), ObjectError> {
     objects.make(&[name])?;
-    objects.write(name, offset, data).map(drop)
+    objects.write(at(name), offset, data).map(drop)
 }
 
 /// A disk whose faults are errno values, and which counts its syncs.
@@ -86,18 +92,18 @@ fn what_was_never_written_is_empty_and_holes_are_zeros() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path(), 1);
     let objects = target.objects();
-    assert_eq!(objects.read(name(1, 0), 5, 10), Err(ObjectError::Lost), "it was not made");
+    assert_eq!(objects.read(at(name(1, 0)), 5, 10), Err(ObjectError::Lost), "it was not made");
     assert_eq!(objects.count(), 0, "a read creates nothing");
     objects.make(&[name(1, 0)]).unwrap();
-    let read = objects.read(name(1, 0), 5, 10).unwrap();
+    let read = objects.read(at(name(1, 0)), 5, 10).unwrap();
     assert_eq!((&read.data[..], read.at_end), (&b""[..], true));
 
     put(objects, name(1, 0), 4, &data(b"efgh")).unwrap();
-    let read = objects.read(name(1, 0), 2, 4).unwrap();
+    let read = objects.read(at(name(1, 0)), 2, 4).unwrap();
     assert_eq!((&read.data[..], read.at_end), (&b"\0\0ef"[..], false));
-    let read = objects.read(name(1, 0), 4, 4).unwrap();
+    let read = objects.read(at(name(1, 0)), 4, 4).unwrap();
     assert_eq!((&read.data[..], read.at_end), (&b"efgh"[..], true));
-    let read = objects.read(name(1, 0), 6, 100_000).unwrap();
+    let read = objects.read(at(name(1, 0)), 6, 100_000).unwrap();
     assert_eq!((&read.data[..], read.at_end), (&b"gh"[..], true));
     assert_eq!(objects.count(), 1);
 }
@@ -110,7 +116,7 @@ fn a_write_of_many_pieces_is_one_run_of_bytes() {
     payload.push(Bytes::from(vec![b'-'; 300_000]));
     payload.push(Bytes::from_static(b" three"));
     put(target.objects(), name(1, 0), 10, &payload).unwrap();
-    assert_eq!(target.objects().read(name(1, 0), 10, 1 << 20).unwrap().data, payload.to_bytes());
+    assert_eq!(target.objects().read(at(name(1, 0)), 10, 1 << 20).unwrap().data, payload.to_bytes());
 }
 
 #[test]
@@ -119,11 +125,11 @@ fn offsets_that_cannot_be_are_refused() {
     let target = open(dir.path(), 1);
     target.objects().make(&[name(1, 0)]).unwrap();
     for offset in [u64::MAX, i64::MAX as u64, u64::MAX - 3] {
-        let outcome = target.objects().write(name(1, 0), offset, &data(b"efgh"));
+        let outcome = target.objects().write(at(name(1, 0)), offset, &data(b"efgh"));
         assert_eq!(outcome, Err(ObjectError::TooLarge), "{offset}");
-        assert!(target.objects().read(name(1, 0), offset, 4).unwrap().data.is_empty());
+        assert!(target.objects().read(at(name(1, 0)), offset, 4).unwrap().data.is_empty());
     }
-    assert_eq!(target.objects().length(name(1, 0)), Ok(0));
+    assert_eq!(target.objects().length(at(name(1, 0))), Ok(0));
 }
 
 #[test]
@@ -131,16 +137,16 @@ fn truncate_only_shortens() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path(), 1);
     let objects = target.objects();
-    assert_eq!(objects.truncate(name(1, 0), 3), Err(ObjectError::Lost));
-    objects.truncate(name(1, 0), 0).unwrap();
+    assert_eq!(objects.truncate(at(name(1, 0)), 3), Err(ObjectError::Lost));
+    objects.truncate(at(name(1, 0)), 0).unwrap();
     assert_eq!(objects.count(), 1, "nothing is missing of a lost object that is to be empty");
     put(objects, name(1, 0), 0, &data(b"abcdef")).unwrap();
-    objects.truncate(name(1, 0), 100).unwrap();
-    assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"abcdef");
-    objects.truncate(name(1, 0), 2).unwrap();
-    assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"ab");
+    objects.truncate(at(name(1, 0)), 100).unwrap();
+    assert_eq!(&objects.read(at(name(1, 0)), 0, 100).unwrap().data[..], b"abcdef");
+    objects.truncate(at(name(1, 0)), 2).unwrap();
+    assert_eq!(&objects.read(at(name(1, 0)), 0, 100).unwrap().data[..], b"ab");
     put(objects, name(1, 0), 4, &data(b"e")).unwrap();
-    assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"ab\0\0e", "the old bytes are gone");
+    assert_eq!(&objects.read(at(name(1, 0)), 0, 100).unwrap().data[..], b"ab\0\0e", "the old bytes are gone");
 }
 
 #[test]
@@ -153,13 +159,13 @@ fn a_removed_object_does_not_come_back() {
     objects.remove(&[name(1, 0), name(2, 0)]).unwrap();
     objects.remove(&[name(1, 0)]).unwrap();
     assert_eq!(objects.count(), 1);
-    for late in [objects.write(name(1, 0), 0, &data(b"late")).map(drop), objects.make(&[name(1, 0)])] {
+    for late in [objects.write(at(name(1, 0)), 0, &data(b"late")).map(drop), objects.make(&[name(1, 0)])] {
         assert_eq!(late, Err(ObjectError::Stale));
     }
-    assert_eq!(objects.truncate(name(1, 0), 0), Err(ObjectError::Stale));
-    assert_eq!(objects.read(name(1, 0), 0, 1), Err(ObjectError::Stale));
-    assert_eq!(objects.commit(name(1, 0)), Ok(()));
-    assert_eq!(&objects.read(name(1, 1), 0, 1).unwrap().data[..], b"b", "the other column is untouched");
+    assert_eq!(objects.truncate(at(name(1, 0)), 0), Err(ObjectError::Stale));
+    assert_eq!(objects.read(at(name(1, 0)), 0, 1), Err(ObjectError::Stale));
+    assert_eq!(objects.commit(at(name(1, 0))), Ok(()));
+    assert_eq!(&objects.read(at(name(1, 1)), 0, 1).unwrap().data[..], b"b", "the other column is untouched");
     let next = ObjectName { generation: 8, ..name(1, 0) };
     put(objects, next, 0, &data(b"new")).unwrap();
     assert_eq!(objects.count(), 2);
@@ -171,15 +177,15 @@ fn a_commit_syncs_what_is_dirty_once_and_the_directory_is_synced_when_the_object
     let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
     let objects = target.objects();
     let syncs = || (disk.file_syncs.load(Ordering::Relaxed), disk.dir_syncs.load(Ordering::Relaxed));
-    objects.commit(name(1, 0)).unwrap();
+    objects.commit(at(name(1, 0))).unwrap();
     assert_eq!(syncs(), (0, 0));
     put(objects, name(1, 0), 0, &data(b"a")).unwrap();
     assert_eq!(syncs(), (0, 1));
-    objects.commit(name(1, 0)).unwrap();
-    objects.commit(name(1, 0)).unwrap();
+    objects.commit(at(name(1, 0))).unwrap();
+    objects.commit(at(name(1, 0))).unwrap();
     assert_eq!(syncs(), (1, 1));
-    objects.write(name(1, 0), 1, &data(b"b")).unwrap();
-    objects.commit(name(1, 0)).unwrap();
+    objects.write(at(name(1, 0)), 1, &data(b"b")).unwrap();
+    objects.commit(at(name(1, 0))).unwrap();
     assert_eq!(syncs(), (2, 1));
 }
 
@@ -193,7 +199,7 @@ fn a_file_that_leaves_the_cache_is_synced_first() {
     assert_eq!(disk.file_syncs.load(Ordering::Relaxed), 92);
     assert_eq!(disk.dir_syncs.load(Ordering::Relaxed), 100);
     for inode in 0..100 {
-        let read = target.objects().read(name(inode, 0), 0, 8).unwrap();
+        let read = target.objects().read(at(name(inode, 0)), 0, 8).unwrap();
         assert_eq!(read.data[..], inode.to_be_bytes());
     }
 }
@@ -205,19 +211,19 @@ fn a_failed_sync_fails_the_target_until_it_is_opened_again() {
     let objects = target.objects();
     put(objects, name(1, 0), 0, &data(b"a")).unwrap();
     disk.sync_file.store(EIO, Ordering::Relaxed);
-    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
+    assert_eq!(objects.commit(at(name(1, 0))), Err(ObjectError::Io));
     disk.sync_file.store(0, Ordering::Relaxed);
     assert!(objects.failed());
-    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
-    assert_eq!(objects.write(name(2, 0), 0, &data(b"a")), Err(ObjectError::Io));
+    assert_eq!(objects.commit(at(name(1, 0))), Err(ObjectError::Io));
+    assert_eq!(objects.write(at(name(2, 0)), 0, &data(b"a")), Err(ObjectError::Io));
     assert_eq!(objects.make(&[name(2, 0)]), Err(ObjectError::Io));
-    assert_eq!(objects.read(name(1, 0), 0, 1), Err(ObjectError::Io));
-    assert_eq!(objects.truncate(name(1, 0), 0), Err(ObjectError::Io));
+    assert_eq!(objects.read(at(name(1, 0)), 0, 1), Err(ObjectError::Io));
+    assert_eq!(objects.truncate(at(name(1, 0)), 0), Err(ObjectError::Io));
     assert_eq!(objects.remove(&[name(1, 0)]), Err(ObjectError::Io));
     assert_eq!(objects.list(None, 1), Err(ObjectError::Io));
     drop(target);
     let again = open(dir.path(), 2);
-    assert_eq!(&again.objects().read(name(1, 0), 0, 1).unwrap().data[..], b"a");
+    assert_eq!(&again.objects().read(at(name(1, 0)), 0, 1).unwrap().data[..], b"a");
 }
 
 #[test]
@@ -247,7 +253,7 @@ fn a_full_disk_refuses_the_write_and_nothing_else() {
     disk.write.store(EIO, Ordering::Relaxed);
     assert_eq!(put(objects, name(1, 0), 1, &data(b"b")), Err(ObjectError::Io));
     assert!(!objects.failed(), "a write that failed was told to who wrote");
-    assert_eq!(&objects.read(name(1, 0), 0, 9).unwrap().data[..], b"a");
+    assert_eq!(&objects.read(at(name(1, 0)), 0, 9).unwrap().data[..], b"a");
 }
 
 /// ```text
@@ -261,27 +267,27 @@ fn a_sync_that_finds_the_disk_full_changes_the_verifier_and_the_target_goes_on()
     let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
     let objects = target.objects();
     objects.make(&[name(1, 0), name(2, 0)]).unwrap();
-    let before = objects.write(name(1, 0), 0, &data(b"a")).unwrap();
-    assert_eq!(objects.write(name(2, 0), 0, &data(b"b")), Ok(before));
+    let before = objects.write(at(name(1, 0)), 0, &data(b"a")).unwrap();
+    assert_eq!(objects.write(at(name(2, 0)), 0, &data(b"b")), Ok(before));
     disk.sync_file.store(ENOSPC, Ordering::Relaxed);
-    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::NoSpace));
+    assert_eq!(objects.commit(at(name(1, 0))), Err(ObjectError::NoSpace));
     disk.sync_file.store(0, Ordering::Relaxed);
     assert!(!objects.failed());
-    objects.commit(name(1, 0)).unwrap();
-    objects.commit(name(2, 0)).unwrap();
+    objects.commit(at(name(1, 0))).unwrap();
+    objects.commit(at(name(2, 0))).unwrap();
     let after = objects.verifier();
     assert_ne!(after, before, "a commit without error must not seem to cover what is gone");
-    assert_eq!(objects.write_through(name(1, 0), 0, &data(b"a")), Ok(after));
+    assert_eq!(objects.write_through(at(name(1, 0)), 0, &data(b"a")), Ok(after));
 
     // What leaves the cache of open files, too, and an operation on another object does not hear of it.
     let dir = tempfile::tempdir().unwrap();
     let (target, disk) = open_faulty(dir.path(), 2);
     let objects = target.objects();
     objects.make(&[name(1, 0), name(2, 0), name(3, 0)]).unwrap();
-    let before = objects.write(name(1, 0), 0, &data(b"a")).unwrap();
-    objects.write(name(2, 0), 0, &data(b"b")).unwrap();
+    let before = objects.write(at(name(1, 0)), 0, &data(b"a")).unwrap();
+    objects.write(at(name(2, 0)), 0, &data(b"b")).unwrap();
     disk.sync_file.store(ENOSPC, Ordering::Relaxed);
-    assert!(objects.read(name(3, 0), 0, 1).unwrap().data.is_empty());
+    assert!(objects.read(at(name(3, 0)), 0, 1).unwrap().data.is_empty());
     assert_ne!(objects.verifier(), before);
 }
 
@@ -341,7 +347,7 @@ fn a_target_keeps_its_id_and_changes_its_verifier() {
     let second = open(dir.path(), 2);
     assert_eq!(second.id(), id);
     assert_ne!(second.objects().verifier(), verifier);
-    assert_eq!(&second.objects().read(name(1, 0), 0, 9).unwrap().data[..], b"kept");
+    assert_eq!(&second.objects().read(at(name(1, 0)), 0, 9).unwrap().data[..], b"kept");
     let space = second.objects().space().unwrap();
     assert!(space.free <= space.total && space.total > 0);
 }
@@ -412,7 +418,7 @@ async fn many_at_once_leave_every_object_whole() {
             tasks.push(tokio::spawn(async move {
                 let bytes = data(&[inode as u8; 1000]);
                 target.run(move |o| put(o, name(inode, 0), part * 1000, &bytes)).await.unwrap();
-                target.run(move |o| o.commit(name(inode, 0))).await.unwrap();
+                target.run(move |o| o.commit(at(name(inode, 0)))).await.unwrap();
             }));
         }
     }
@@ -421,7 +427,7 @@ async fn many_at_once_leave_every_object_whole() {
     }
     assert_eq!(target.objects().count(), 32);
     for inode in 0..32u64 {
-        let read = target.objects().read(name(inode, 0), 0, 100_000).unwrap();
+        let read = target.objects().read(at(name(inode, 0)), 0, 100_000).unwrap();
         assert_eq!(read.data, vec![inode as u8; 8000]);
     }
 }
@@ -433,26 +439,26 @@ fn a_write_after_a_stat_has_another_modification_time() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path(), 1);
     let objects = target.objects();
-    assert_eq!(objects.stat(name(1, 0), false).unwrap(), dataserver::ObjectStat::default());
+    assert_eq!(objects.stat(at(name(1, 0)), false).unwrap(), dataserver::ObjectStat::default());
     objects.make(&[name(1, 0)]).unwrap();
-    let mut before = objects.stat(name(1, 0), true).unwrap();
+    let mut before = objects.stat(at(name(1, 0)), true).unwrap();
     for round in 0..500 {
-        objects.write(name(1, 0), 0, &data(b"as long as before")).unwrap();
+        objects.write(at(name(1, 0)), 0, &data(b"as long as before")).unwrap();
         if round % 7 == 0 {
-            objects.write(name(1, 0), 0, &data(b"twice")).unwrap();
+            objects.write(at(name(1, 0)), 0, &data(b"twice")).unwrap();
         }
-        let now = objects.stat(name(1, 0), round % 50 == 0).unwrap();
+        let now = objects.stat(at(name(1, 0)), round % 50 == 0).unwrap();
         assert!(now.modified_ns > before.modified_ns, "round {round}: {before:?} and {now:?}");
         assert_eq!(now.len, 17);
-        assert_eq!(objects.stat(name(1, 0), false).unwrap(), now, "nothing was written");
+        assert_eq!(objects.stat(at(name(1, 0)), false).unwrap(), now, "nothing was written");
         before = now;
     }
     drop(target);
     // Another process, which has told nothing yet.
     let target = open(dir.path(), 2);
     let objects = target.objects();
-    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
-    assert!(objects.stat(name(1, 0), false).unwrap().modified_ns > before.modified_ns);
+    objects.write(at(name(1, 0)), 0, &data(b"a")).unwrap();
+    assert!(objects.stat(at(name(1, 0)), false).unwrap().modified_ns > before.modified_ns);
     objects.remove(&[name(1, 0)]).unwrap();
-    assert_eq!(objects.stat(name(1, 0), false).unwrap(), dataserver::ObjectStat::default());
+    assert_eq!(objects.stat(at(name(1, 0)), false).unwrap(), dataserver::ObjectStat::default());
 }

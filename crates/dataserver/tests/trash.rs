@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{ObjectError, ObjectName, Target, TargetOptions};
+use dataserver::{CallEpoch, Epoch, ObjectError, ObjectName, ObjectRef, Target, TargetOptions};
 use host::{ManualClock, SeededEntropy};
 
 const CLUSTER: [u8; 16] = [0xc1; 16];
@@ -14,6 +14,11 @@ const BYTES: usize = 1 << 20;
 
 fn name(inode: u64) -> ObjectName {
     ObjectName { inode, column: 0, volume: 1, generation: 7 }
+}
+
+/// An object in its first epoch.
+fn at(name: ObjectName) -> ObjectRef {
+    ObjectRef { name, epoch: Epoch { incarnation: 3, call: CallEpoch::Server(0, 0) } }
 }
 
 fn open(dir: &Path, clock: &Arc<ManualClock>, trash_keep: Duration) -> Arc<Target> {
@@ -26,7 +31,7 @@ fn open(dir: &Path, clock: &Arc<ManualClock>, trash_keep: Duration) -> Arc<Targe
 fn put(target: &Target, inode: u64) {
     let objects = target.objects();
     objects.make(&[name(inode)]).unwrap();
-    objects.write_through(name(inode), 0, &Bytes::from(vec![inode as u8; BYTES]).into()).unwrap();
+    objects.write_through(at(name(inode)), 0, &Bytes::from(vec![inode as u8; BYTES]).into()).unwrap();
 }
 
 /// The files in the trash.
@@ -54,8 +59,8 @@ fn a_removed_object_is_kept_for_as_long_as_was_set_and_counts_as_free() {
     drop(target);
     let target = open(dir.path(), &clock, KEEP);
     assert!(target.objects().space().unwrap().trash >= 2 * BYTES as u64);
-    assert_eq!(target.objects().read(name(1), 0, 1), Err(ObjectError::Stale));
-    assert_eq!(target.objects().read(name(3), 0, 1), Err(ObjectError::Lost));
+    assert_eq!(target.objects().read(at(name(1)), 0, 1), Err(ObjectError::Stale));
+    assert_eq!(target.objects().read(at(name(3)), 0, 1), Err(ObjectError::Lost));
 
     clock.advance(KEEP / 2 + Duration::from_secs(600));
     target.objects().sweep_trash();
@@ -77,7 +82,7 @@ fn an_object_that_is_moved_back_by_hand_is_there_again() {
     let file = in_trash(dir.path()).remove(0);
     std::fs::rename(&file, dir.path().join("objects/05").join(name(5).to_string())).unwrap();
     let target = open(dir.path(), &clock, KEEP);
-    assert_eq!(target.objects().read(name(5), 0, BYTES).unwrap().data, vec![5; BYTES]);
+    assert_eq!(target.objects().read(at(name(5)), 0, BYTES).unwrap().data, vec![5; BYTES]);
     assert_eq!(target.objects().space().unwrap().trash, 0);
 }
 

@@ -57,6 +57,8 @@ pub enum FileError {
     NotSync,
     /// The operation is to be tried again.
     Delay,
+    /// A data server did not answer: a call to it may be carried out later. For a client it is [`Self::Delay`].
+    NoAnswer,
     /// The mode bits or the export do not permit it.
     Access,
     /// Only the owner or root may do this.
@@ -189,7 +191,7 @@ impl From<FileError> for Status {
             FileError::TooLarge => Status::FBig,
             // Guards exist only in NFSv3.
             FileError::NotSync | FileError::Fault => Status::ServerFault,
-            FileError::Delay => Status::Delay,
+            FileError::Delay | FileError::NoAnswer => Status::Delay,
             FileError::Access => Status::Access,
             FileError::Permission => Status::Perm,
             FileError::ReadOnly => Status::RoFs,
@@ -262,7 +264,7 @@ impl From<FileError> for nfs3::Status {
             FileError::TooManyLinks => Status::MLink,
             FileError::TooLarge => Status::FBig,
             FileError::NotSync => Status::NotSync,
-            FileError::Delay => Status::Jukebox,
+            FileError::Delay | FileError::NoAnswer => Status::Jukebox,
             FileError::Access | FileError::Locked | FileError::State(Error::ShareDenied) => Status::Acces,
             FileError::Permission => Status::Perm,
             FileError::ReadOnly => Status::Rofs,

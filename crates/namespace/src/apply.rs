@@ -43,7 +43,7 @@
 
 use store::{Edit, StoreError, View};
 
-use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
+use crate::files::{create, epoch, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
 use crate::plan::{Broken, Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
@@ -228,7 +228,8 @@ fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreEr
         links: 2,
         size: 0,
         written: 0,
-        truncations: 0,
+        epoch: 0,
+        layout_epoch: 0,
         accessed: now,
         modified: now,
         changed: now,
@@ -260,10 +261,10 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Remove { dir, name, expect } => remove::remove(plan, *dir, name, *expect),
         Command::Rename { from_dir, from, to_dir, to } => rename::rename(plan, *from_dir, from, *to_dir, to),
         Command::SetAttributes { inode, set } => set_attributes::set_attributes(plan, *inode, set),
-        Command::Wrote { inode, end, truncations } => set_attributes::wrote(plan, *inode, *end, *truncations),
+        Command::Wrote { inode, end, epoch } => set_attributes::wrote(plan, *inode, *end, *epoch),
         Command::WriteInline { inode, offset, data } => inline::write(plan, *inode, *offset, data),
         Command::Migrate { inode, made } => inline::migrate(plan, *inode, *made),
-        Command::Migrated { inode, layout } => inline::migrated(plan, *inode, *layout),
+        Command::Migrated { inode, layout, epoch } => inline::migrated(plan, *inode, *layout, *epoch),
         Command::PlaceAs { inode, layout } => inline::place_as(plan, *inode, *layout),
         Command::SetStripe { dir, policy } => set_attributes::set_stripe(plan, *dir, *policy),
         Command::SetXattr { inode, name, value, exists } => xattr::set(plan, *inode, name, value, *exists),
@@ -314,10 +315,13 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::DeferredDone { ids } => deferred::done(plan, ids),
         Command::ServerStarts { member } => servers::start(plan, *member),
         Command::Map(change) => cluster_map::change(plan, change),
-        Command::Relocate { inode, from, to } => relocate::relocate(plan, *inode, *from, *to),
+        Command::Relocate { inode, from, to, checked } => {
+            relocate::relocate(plan, *inode, *from, *to, *checked)
+        }
         Command::JoinToken(change) => crate::tokens::change(plan, change),
         Command::Observe { files } => unsettled::observe(plan, files),
         Command::RemoveLeftovers => leftovers::remove(plan),
+        Command::RaiseEpoch { inode, epoch } => epoch::raise(plan, *inode, *epoch),
     }
 }
 

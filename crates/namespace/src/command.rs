@@ -114,18 +114,19 @@ pub enum Command {
     /// Changes attributes. A new size leaves a deferred operation, see [`crate::DeferredOp`].
     SetAttributes { inode: InodeId, set: SetAttributes },
     /// Data were written through a metaserver: the size of the file is at least `end`. Refused with `Delay`
-    /// if the file's count of truncations is not `truncations`, its value before the data were sent: the
-    /// truncation may have deleted the data.
-    Wrote { inode: InodeId, end: u64, truncations: u32 },
+    /// if the file's epoch is not `epoch`, its value before the data were sent: a truncation may have deleted
+    /// the data.
+    Wrote { inode: InodeId, end: u64, epoch: u32 },
     /// Writes inline data of a small file. Refused with `Delay` if its data are not inline any more, with
     /// `TooLarge` beyond [`crate::INLINE_BYTES_MAX`].
     WriteInline { inode: InodeId, offset: u64, data: Bytes },
     /// Intent of a migration of inline data: see [`crate::DataPlace`]. The reply has the current location of
     /// the data. `made`: the objects of this layout exist durably, so a file without data is striped at once.
+    /// A repetition raises the epoch: a write of the attempt before may still be under way.
     Migrate { inode: InodeId, made: Option<FileLayout> },
     /// Outcome of a migration: the data are in the objects, durably. `Delay` if the file has another layout
-    /// now.
-    Migrated { inode: InodeId, layout: FileLayout },
+    /// or epoch now.
+    Migrated { inode: InodeId, layout: FileLayout, epoch: u32 },
     /// Sets the layout of a file without data and objects; `Delay` if it has some already.
     PlaceAs { inode: InodeId, layout: FileLayout },
     /// Sets the stripe policy of new files under a directory; none: as in its parent.
@@ -236,9 +237,9 @@ pub enum Command {
     Map(MapChange),
 
     /// Relocates columns of a file: replaces the layout `from` by `to`. The caller has checked that the moved
-    /// columns have no data, and that no layout is granted. `Delay` if a layout is granted, a truncation is
-    /// pending, or the file's layout is not `from`.
-    Relocate { inode: InodeId, from: FileLayout, to: FileLayout },
+    /// columns have no data. `Delay` if a layout is granted, a truncation is pending, or the file is not as
+    /// it was before that check.
+    Relocate { inode: InodeId, from: FileLayout, to: FileLayout, checked: FileVersion },
     /// Changes the join tokens.
     JoinToken(TokenChange),
 
@@ -247,6 +248,10 @@ pub enum Command {
 
     /// Removes leftovers, up to the bound of one command: see [`crate::RECORDS_OF_COMMAND_MAX`].
     RemoveLeftovers,
+
+    /// Raises the epoch of a striped file if it is still `epoch`: a call with that epoch got no answer, and may
+    /// be carried out later.
+    RaiseEpoch { inode: InodeId, epoch: u32 },
 }
 
 /// Arguments of CREATE and similar operations.
@@ -448,8 +453,21 @@ pub enum ReturnScope {
     File { inode: InodeId, stateid: Stateid },
     /// All layouts of the client.
     All,
-    /// Revocation after a recall: the state with this id on this file, whatever its sequence.
+    /// Revocation after a recall that the client did not obey: it may still write, and is fenced.
     Revoke { layout: StateId },
+    /// The client says that it has no such layout, or never learned of it.
+    Unknown { layout: StateId },
+}
+
+/// Version of a file's data: all that changes with a write, or with the right to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileVersion {
+    /// [`crate::Inode::epoch`].
+    pub epoch: u32,
+    /// [`crate::Inode::change`].
+    pub change: u64,
+    /// [`crate::Unsettled::grant`]: the last grant of a layout to write; 0: none since it was settled.
+    pub grant: u64,
 }
 
 /// Observation of an unsettled file at its data servers: see [`crate::Unsettled`].
@@ -459,9 +477,9 @@ pub struct Observation {
     pub inode: InodeId,
     /// [`crate::Unsettled::grant`] before the calls.
     pub grant: u64,
-    /// [`crate::Inode::truncations`] before the calls, without a pending truncation: a later truncation may
-    /// have deleted the observed data.
-    pub truncations: u32,
+    /// [`crate::Inode::epoch`] before the calls, without a pending truncation: a later truncation may have
+    /// deleted the observed data.
+    pub epoch: u32,
     /// Offset after the last byte in an object.
     pub end: u64,
     /// Time of the last write to an object.

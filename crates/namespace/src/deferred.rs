@@ -4,7 +4,7 @@ use store::StoreError;
 
 use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::{DeferredKind, DeferredOp, FileLayout, Inode, Reply, keys};
+use crate::{DeferredKind, DeferredOp, FileLayout, Inode, Reply, keys, read};
 
 /// Records a truncation of the objects of `inode` to `size`. A file has at most one: a pending truncation and
 /// this one are merged to the smaller size, since every byte above it must be deleted. The record has a new
@@ -19,18 +19,39 @@ pub(crate) fn truncate(
         Some(pending) => pending.min(size),
         None => size,
     };
+    take_fence(plan, inode)?;
     let id = add(plan, inode, layout, DeferredKind::Truncate(size))?;
     plan.put(&keys::truncate(inode.id), &id)?;
     Ok(id)
 }
 
-/// Records a removal of the objects of `inode`, which replaces a pending truncation.
+/// Records that all data servers of `inode` must know its epoch. A pending truncation tells them, too: it is
+/// recorded again, so that an outcome with an earlier epoch does not count.
+pub(crate) fn fence(plan: &mut Plan<'_>, inode: &Inode, layout: FileLayout) -> Result<(), StoreError> {
+    if let Some(size) = take_truncation(plan, inode)? {
+        return truncate(plan, inode, layout, size).map(drop);
+    }
+    take_fence(plan, inode)?;
+    let id = add(plan, inode, layout, DeferredKind::Fence)?;
+    plan.put(&keys::fence(inode.id), &id)
+}
+
+/// Records a pending truncation or fence of `inode` again, after a raise of its epoch.
+pub(crate) fn repeat_pending(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
+    match inode.columns() {
+        Some(layout) if read::pending_fence(plan.view(), inode.id)? => fence(plan, inode, layout),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Records a removal of the objects of `inode`, which replaces a pending truncation or fence.
 pub(crate) fn remove_objects(
     plan: &mut Plan<'_>,
     inode: &Inode,
     layout: FileLayout,
 ) -> Result<(), StoreError> {
     take_truncation(plan, inode)?;
+    take_fence(plan, inode)?;
     add(plan, inode, layout, DeferredKind::Remove).map(drop)
 }
 
@@ -43,6 +64,7 @@ pub(crate) fn done(plan: &mut Plan<'_>, ids: &[u64]) -> Result<Reply, Stop> {
         plan.delete(&key);
         match deferred.kind {
             DeferredKind::Truncate(_) => plan.delete(&keys::truncate(deferred.inode)),
+            DeferredKind::Fence => plan.delete(&keys::fence(deferred.inode)),
             DeferredKind::Remove => {}
         }
     }
@@ -75,6 +97,16 @@ fn take_truncation(plan: &mut Plan<'_>, inode: &Inode) -> Result<Option<u64>, St
     plan.delete(&key);
     Ok(pending.and_then(|pending| match pending.kind {
         DeferredKind::Truncate(size) => Some(size),
-        DeferredKind::Remove => None,
+        DeferredKind::Remove | DeferredKind::Fence => None,
     }))
+}
+
+/// Deletes the pending fence of `inode`.
+fn take_fence(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
+    let index = keys::fence(inode.id);
+    if let Some(id) = get::<u64>(plan.view(), &index)? {
+        plan.delete(&index);
+        plan.delete(&keys::deferred(id));
+    }
+    Ok(())
 }

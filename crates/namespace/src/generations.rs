@@ -83,13 +83,14 @@ impl Named {
             | Command::SetXattr { inode, .. }
             | Command::RemoveXattr { inode, .. }
             | Command::Relocate { inode, .. }
+            | Command::RaiseEpoch { inode, .. }
             | Command::Lock { inode, .. }
             | Command::LayoutGet { inode, .. }
             | Command::LayoutCommit { inode, .. }
             | Command::LayoutRecall { inode, .. } => vec![Inode(*inode)],
             Command::LayoutReturn { client: _, scope } => match scope {
                 ReturnScope::File { inode, stateid: _ } => vec![Inode(*inode)],
-                ReturnScope::Revoke { layout } => vec![State(*layout)],
+                ReturnScope::Revoke { layout } | ReturnScope::Unknown { layout } => vec![State(*layout)],
                 ReturnScope::All => vec![],
             },
             Command::Close { stateid, .. }

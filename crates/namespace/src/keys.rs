@@ -49,6 +49,7 @@
 //!                      2:8 set:8                             LeftRanges: of a lock state that dropped many
 //!                      3:8 open:8                            LeftLocks: of a closed open
 //!                      4:8 client:8                          LeftLayouts: of a return of all layouts
+//! 33  fences           inode:8                               id of the fence in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer
 //! 41  targets          target:8                              DataServerId (index of 40)
@@ -111,8 +112,9 @@ pub(crate) const WRITE_LOCKS: u8 = 0x29;
 pub(crate) const READ_LOCKS_BY_END: u8 = 0x2a;
 pub(crate) const READ_LOCKS_BY_START: u8 = 0x2b;
 pub(crate) const DEFERRED: u8 = 0x30;
-pub(crate) const CUTS: u8 = 0x31;
+pub(crate) const TRUNCATIONS: u8 = 0x31;
 pub(crate) const LEFTOVERS: u8 = 0x32;
+pub(crate) const FENCES: u8 = 0x33;
 pub(crate) const DATA_SERVERS: u8 = 0x40;
 pub(crate) const TARGETS: u8 = 0x41;
 pub(crate) const DEVICES: u8 = 0x42;
@@ -128,7 +130,7 @@ pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 46] = [
+pub(crate) const TAGS: [u8; 47] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -163,8 +165,9 @@ pub(crate) const TAGS: [u8; 46] = [
     READ_LOCKS_BY_END,
     READ_LOCKS_BY_START,
     DEFERRED,
-    CUTS,
+    TRUNCATIONS,
     LEFTOVERS,
+    FENCES,
     DATA_SERVERS,
     TARGETS,
     DEVICES,
@@ -393,7 +396,11 @@ pub(crate) fn deferred(id: u64) -> Key {
 }
 
 pub(crate) fn truncate(inode: InodeId) -> Key {
-    of(CUTS, &[inode.0])
+    of(TRUNCATIONS, &[inode.0])
+}
+
+pub(crate) fn fence(inode: InodeId) -> Key {
+    of(FENCES, &[inode.0])
 }
 
 /// Key of the states of an ended client.

@@ -61,7 +61,7 @@ pub enum Reply {
     /// Lock or LockTest: the conflicting lock.
     Denied(Conflict),
     /// LayoutGet.
-    Layout { stateid: Stateid, inode: InodeId, generation: u32, layout: FileLayout },
+    Layout { stateid: Stateid, inode: InodeId, generation: u32, layout: FileLayout, layout_epoch: u32 },
     /// LayoutCommit: the size, if it grew.
     Committed { size: Option<u64> },
     /// DefineDevice.

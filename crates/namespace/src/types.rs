@@ -166,9 +166,12 @@ pub struct Inode {
     /// Offset after the last byte written, within the size: a file extended by SETATTR alone takes no space.
     /// For inline data, the number of their bytes.
     pub written: u64,
-    /// Number of changes of its size. A write through a metaserver that began before a truncation must not
-    /// end after it.
-    pub truncations: u32,
+    /// Object epoch: a part of the handles of its objects, in calls of metaservers. A raise makes calls under
+    /// way void. It wraps.
+    pub epoch: u32,
+    /// Object epoch of the last fence: a part of the handles of its objects, in layouts. A fence makes the
+    /// handles of all earlier layouts void: see [`crate::DeferredKind::Fence`].
+    pub layout_epoch: u32,
     /// Time of the last read, as far as NFS keeps it.
     pub accessed: Time,
     /// Time of the last change of the data.
@@ -275,7 +278,8 @@ pub enum Principal {
 /// Deferred object operation of a command: the intent. [`crate::Command::DeferredDone`] is the outcome. A
 /// crash in between leaves the record, and the next leader finishes the operation. Until then reads, writes
 /// and layouts of a file with a pending truncation are answered `Delay`, so that no client sees bytes that
-/// the truncation deletes.
+/// the truncation deletes. A file has at most one pending truncation or fence, and a truncation is a fence,
+/// too: its calls have the new epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeferredOp {
     /// Its id; ascending.
@@ -297,4 +301,7 @@ pub enum DeferredKind {
     Truncate(u64),
     /// Remove all objects.
     Remove,
+    /// Tell all data servers of the file its epoch: a client that lost a layout to write may still hold
+    /// handles of an earlier epoch. Until then nobody gets a lock, a share that denies, or a delegation.
+    Fence,
 }

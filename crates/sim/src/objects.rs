@@ -9,7 +9,7 @@ use nfs::{Answer, Call, PeerAuth, PrivateProgram, Program, encoded};
 use parking_lot::Mutex;
 use wire::data::{self, ObjectEntry, ObjectName, ObjectStat, Reply, Status, TargetCondition};
 use wire::data::{TargetSpace, commit, list, read, stat, status, write};
-use wire::handle::{HandleKey, ObjectHandle};
+use wire::handle::{HandleKey, Holder, ObjectHandle};
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::Decoder;
 
@@ -23,6 +23,11 @@ struct Object {
     generation: u32,
     data: Vec<u8>,
     modified_ns: u64,
+    /// Highest epoch of a call, and of a fence.
+    epoch: u32,
+    layout_epoch: u32,
+    /// Epoch of the last truncation.
+    truncated: u32,
 }
 
 /// Objects of the one target of a data server: its disk.
@@ -81,8 +86,19 @@ impl Objects {
 
     fn object(&mut self, handle: &[u8], key: &HandleKey) -> Result<&mut Object, Status> {
         let (inode, column, generation) = self.find(handle, key)?;
+        let (handle, holder) = ObjectHandle::open_with_holder(handle, key).ok_or(Status::BadHandle)?;
         let object = self.objects.get_mut(&(inode, column));
-        object.filter(|object| object.generation == generation).ok_or(Status::ObjectLost)
+        let object = object.filter(|object| object.generation == generation).ok_or(Status::ObjectLost)?;
+        let is_past = match holder {
+            Holder::Server => handle.epoch < object.epoch,
+            Holder::Reader | Holder::Writer => handle.layout_epoch < object.layout_epoch,
+        };
+        if is_past {
+            return Err(Status::StaleEpoch);
+        }
+        object.layout_epoch = object.layout_epoch.max(handle.layout_epoch);
+        object.epoch = object.epoch.max(handle.epoch);
+        Ok(object)
     }
 
     fn touched(&mut self) -> u64 {
@@ -134,9 +150,14 @@ impl Objects {
             self.make(handle, key)?;
         }
         let modified_ns = self.touched();
+        let epoch = ObjectHandle::open(handle, key).ok_or(Status::BadHandle)?.epoch;
         let object = self.object(handle, key)?;
+        if object.truncated == epoch {
+            return Ok(()); // done before
+        }
         object.data.truncate(len as usize);
         object.modified_ns = modified_ns;
+        object.truncated = epoch;
         Ok(())
     }
 

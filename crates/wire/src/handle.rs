@@ -4,8 +4,8 @@
 //! ```text
 //! metaserver   │kind 1│vol 4│inode 8│gen 4│tag 16│            33 bytes: export of the volume; pseudo fs
 //!              │kind 1│vol 4│inode 8│gen 4│export 8│tag 16│   41 bytes: export of a directory
-//! data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│incarnation 8│tag 16│
-//!              61 bytes; the kind also tells whether the handle permits writes
+//! data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│incarnation 8│epoch 4
+//!              │layout epoch 4│tag 16│    69 bytes; the kind tells whose it is, and whether it permits writes
 //! ```
 //!
 //! A metaserver's handle contains the export of its client, so that a handle of one export gives no access
@@ -22,10 +22,11 @@ const KIND_OBJECT: u8 = 2;
 const KIND_OBJECT_TO_READ: u8 = 3;
 const KIND_EXPORTED_FILE: u8 = 4;
 const KIND_PSEUDO: u8 = 5;
+const KIND_OBJECT_OF_CALL: u8 = 6;
 const TAG_BYTES: usize = 16;
 const FILE_BYTES: usize = 17;
 const EXPORTED_FILE_BYTES: usize = 25;
-const OBJECT_BYTES: usize = 45;
+const OBJECT_BYTES: usize = 53;
 
 /// Key that seals handles. All servers of a cluster hold it, and no other machine.
 #[derive(Clone)]
@@ -174,6 +175,32 @@ pub struct ObjectHandle {
     /// Incarnation of the group that made the handle: the first half of its id. A target obeys one
     /// incarnation.
     pub incarnation: u64,
+    /// Object epoch of the file: a data server refuses a metaserver's call with an earlier one than the highest
+    /// that it has seen for the object.
+    pub epoch: u32,
+    /// Object epoch of the file's last fence: likewise for the calls of a client with a layout.
+    pub layout_epoch: u32,
+}
+
+/// Holder of an object's handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A client with a layout to read.
+    Reader,
+    /// A client with a layout to write.
+    Writer,
+    /// A metaserver or data server.
+    Server,
+}
+
+impl Holder {
+    fn kind(self) -> u8 {
+        match self {
+            Holder::Reader => KIND_OBJECT_TO_READ,
+            Holder::Writer => KIND_OBJECT,
+            Holder::Server => KIND_OBJECT_OF_CALL,
+        }
+    }
 }
 
 /// Position of a byte of a file in the object of a column.
@@ -199,48 +226,53 @@ impl ObjectHandle {
             .then(|| Place { object_offset: stripe / columns * unit + within, left: unit - within })
     }
 
-    /// Seals the handle for reads and writes.
+    /// Seals the handle for this holder.
     #[must_use]
-    pub fn seal(&self, key: &HandleKey) -> Bytes {
-        self.seal_kind(KIND_OBJECT, key)
-    }
-
-    /// Seals the handle for reads, for a client that may not write or asked for a read layout only.
-    #[must_use]
-    pub fn seal_to_read(&self, key: &HandleKey) -> Bytes {
-        self.seal_kind(KIND_OBJECT_TO_READ, key)
-    }
-
-    fn seal_kind(&self, kind: u8, key: &HandleKey) -> Bytes {
-        let mut body = self.file.body(kind);
+    pub fn seal_for(&self, holder: Holder, key: &HandleKey) -> Bytes {
+        let mut body = self.file.body(holder.kind());
         body.extend_from_slice(&self.column.to_be_bytes());
         body.extend_from_slice(&self.target.to_be_bytes());
         body.extend_from_slice(&self.unit.to_be_bytes());
         body.extend_from_slice(&self.columns.to_be_bytes());
         body.extend_from_slice(&self.incarnation.to_be_bytes());
+        body.extend_from_slice(&self.epoch.to_be_bytes());
+        body.extend_from_slice(&self.layout_epoch.to_be_bytes());
         key.seal(&body)
     }
 
-    /// True if an opened handle permits writes.
+    /// Seals the handle for a call between servers.
     #[must_use]
-    pub fn is_to_write(handle: &[u8]) -> bool {
-        handle.first() == Some(&KIND_OBJECT)
+    pub fn seal(&self, key: &HandleKey) -> Bytes {
+        self.seal_for(Holder::Server, key)
     }
 
-    /// Opens a handle of either kind; none if it was not sealed with this key.
+    /// Opens a handle; none if it was not sealed with this key.
     #[must_use]
     pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
-        let to_write = Self::is_to_write(handle);
-        let kind = if to_write { KIND_OBJECT } else { KIND_OBJECT_TO_READ };
-        let body = key.open(handle, kind, OBJECT_BYTES)?;
-        Some(Self {
+        Self::open_with_holder(handle, key).map(|(object, _)| object)
+    }
+
+    /// Opens a handle, and returns its holder, too.
+    #[must_use]
+    pub fn open_with_holder(handle: &[u8], key: &HandleKey) -> Option<(Self, Holder)> {
+        let holder = match *handle.first()? {
+            KIND_OBJECT_TO_READ => Holder::Reader,
+            KIND_OBJECT => Holder::Writer,
+            KIND_OBJECT_OF_CALL => Holder::Server,
+            _ => return None,
+        };
+        let body = key.open(handle, holder.kind(), OBJECT_BYTES)?;
+        let object = Self {
             file: FileHandle::from_body(body)?,
             column: u32::from_be_bytes(body.get(17..21)?.try_into().ok()?),
             target: u64::from_be_bytes(body.get(21..29)?.try_into().ok()?),
             unit: u32::from_be_bytes(body.get(29..33)?.try_into().ok()?),
             columns: u32::from_be_bytes(body.get(33..37)?.try_into().ok()?),
             incarnation: u64::from_be_bytes(body.get(37..45)?.try_into().ok()?),
-        })
+            epoch: u32::from_be_bytes(body.get(45..49)?.try_into().ok()?),
+            layout_epoch: u32::from_be_bytes(body.get(49..53)?.try_into().ok()?),
+        };
+        Some((object, holder))
     }
 }
 
@@ -252,15 +284,25 @@ mod tests {
     fn a_handle_with_any_bit_changed_is_refused() {
         let key = HandleKey::new([7; 32]);
         let file = FileHandle { volume: 1, inode: 42, generation: 3 };
-        let object = ObjectHandle { file, column: 2, target: 9, unit: 10, columns: 3, incarnation: 4 };
+        let object = ObjectHandle {
+            file,
+            column: 2,
+            target: 9,
+            unit: 10,
+            columns: 3,
+            incarnation: 4,
+            epoch: 6,
+            layout_epoch: 5,
+        };
         let (f, o) = (file.seal(&key), object.seal(&key));
         assert_eq!(FileHandle::open(&f, &key), Some(file));
         assert_eq!(ObjectHandle::open(&o, &key), Some(object));
         assert_eq!(FileHandle::open(&o, &key), None);
         assert_eq!(ObjectHandle::open(&o, &HandleKey::new([8; 32])), None);
-        let r = object.seal_to_read(&key);
-        assert_eq!(ObjectHandle::open(&r, &key), Some(object));
-        assert!(ObjectHandle::is_to_write(&o) && !ObjectHandle::is_to_write(&r));
+        let [r, w] = [Holder::Reader, Holder::Writer].map(|holder| object.seal_for(holder, &key));
+        for (handle, holder) in [(&o, Holder::Server), (&r, Holder::Reader), (&w, Holder::Writer)] {
+            assert_eq!(ObjectHandle::open_with_holder(handle, &key), Some((object, holder)));
+        }
         let client = |via| ClientHandle { file, via };
         assert_eq!(ClientHandle::open(&f, &key), Some(client(Via::Volume)));
         let (e, p) = (client(Via::Directory(42)).seal(&key), client(Via::Pseudo).seal(&key));
@@ -275,7 +317,7 @@ mod tests {
                 assert_eq!(ClientHandle::open(&altered, &key), None, "bit {bit}");
             }
         }
-        for handle in [o, r] {
+        for handle in [o, r, w] {
             for bit in 0..handle.len() * 8 {
                 let mut altered = handle.to_vec();
                 altered[bit / 8] ^= 1 << (bit % 8);
@@ -289,7 +331,16 @@ mod tests {
     #[test]
     fn a_byte_of_a_file_has_one_place_in_one_column() {
         let file = FileHandle { volume: 1, inode: 42, generation: 3 };
-        let column = |column| ObjectHandle { file, column, target: 9, unit: 10, columns: 3, incarnation: 4 };
+        let column = |column| ObjectHandle {
+            file,
+            column,
+            target: 9,
+            unit: 10,
+            columns: 3,
+            incarnation: 4,
+            epoch: 0,
+            layout_epoch: 0,
+        };
         let place = |object_offset, left| Some(Place { object_offset, left });
         for (column, file_offset, expected) in [
             (column(0), 0, place(0, 10)),

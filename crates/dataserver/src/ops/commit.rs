@@ -7,8 +7,8 @@ use crate::server::Found;
 
 impl NfsServer {
     pub(super) async fn commit(&self, state: &State) -> Result<commit::ResOk, Status> {
-        let Found { target, name, .. } = state.current()?.clone();
-        target.run(move |o| o.commit(name)).await.map_err(refusal)?;
+        let Found { target, object, .. } = state.current()?.clone();
+        target.run(move |o| o.commit(object)).await.map_err(refusal)?;
         Ok(commit::ResOk { writeverf: target.objects().verifier() })
     }
 }

@@ -117,7 +117,9 @@ impl Nfs4 for NfsServer {
 fn refusal(error: ObjectError) -> Status {
     match error {
         ObjectError::NoSpace => Status::NoSpc,
-        ObjectError::Io | ObjectError::Lost | ObjectError::TargetLost => Status::PnfsNoLayout,
+        ObjectError::Io | ObjectError::Lost | ObjectError::TargetLost | ObjectError::StaleEpoch => {
+            Status::PnfsNoLayout
+        }
         ObjectError::Stale => Status::Stale,
         ObjectError::TooLarge => Status::FBig,
         ObjectError::ReadOnly => Status::RoFs,

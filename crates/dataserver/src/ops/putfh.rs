@@ -2,6 +2,7 @@
 //! is exported to.
 
 use nfs::CompoundContext;
+use wire::handle::Holder;
 use wire::nfs4::{Status, putfh};
 
 use super::{NfsServer, State};
@@ -25,6 +26,10 @@ impl NfsServer {
             BadHandle::Elsewhere | BadHandle::OtherIncarnation => Status::Stale,
             BadHandle::Absent => Status::PnfsNoLayout,
         })?;
+        // Those of calls between servers are never told to a client.
+        if found.holder == Holder::Server {
+            return Err(Status::BadHandle);
+        }
         context.state.current = Some(found);
         Ok(())
     }

@@ -37,12 +37,12 @@ impl NfsServer {
         context: &CompoundContext<State>,
         args: read::Args,
     ) -> Result<read::ResOk, Status> {
-        let Found { target, name, handle, .. } = context.state.current()?.clone();
+        let Found { target, object, handle, .. } = context.state.current()?.clone();
         let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES);
         let Place { object_offset: offset, left } = handle.place(args.offset).ok_or(Status::PnfsIoHole)?;
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let count = (args.count as usize).min(READ_BYTES_MAX).min(room).min(left);
-        let found = target.run(move |o| o.read(name, offset, count)).await.map_err(refusal)?;
+        let found = target.run(move |o| o.read(object, offset, count)).await.map_err(refusal)?;
         let read = found.data.len();
         let mut data = Payload::from(found.data);
         // A whole read says nothing of the end, even if it is there: to know, it would have to ask.

@@ -1,7 +1,7 @@
 //! WRITE at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit
 //! of it.
 
-use wire::handle::Place;
+use wire::handle::{Holder, Place};
 use wire::nfs4::{StableHow, Status, write};
 
 use super::{NfsServer, State, refusal};
@@ -9,8 +9,8 @@ use crate::server::Found;
 
 impl NfsServer {
     pub(super) async fn write(&self, state: &State, args: write::Args) -> Result<write::ResOk, Status> {
-        let Found { target, name, handle, to_write } = state.current()?.clone();
-        if !to_write {
+        let Found { target, object, handle, holder } = state.current()?.clone();
+        if holder == Holder::Reader {
             return Err(Status::Access); // the handle of a layout to read
         }
         let write::Args { offset, stable, data, .. } = args;
@@ -23,9 +23,9 @@ impl NfsServer {
         // from LAYOUTCOMMIT; and after FileSync, a client sends none (RFC 8881, section 12.5.4; Linux:
         // filelayout_set_layoutcommit). Linux takes DataSync from a data server as done, without COMMIT.
         let written = target.run(move |o| match stable {
-            StableHow::Unstable => Ok((StableHow::Unstable, o.write(name, offset, &data)?)),
+            StableHow::Unstable => Ok((StableHow::Unstable, o.write(object, offset, &data)?)),
             StableHow::DataSync | StableHow::FileSync => {
-                Ok((StableHow::DataSync, o.write_through(name, offset, &data)?))
+                Ok((StableHow::DataSync, o.write_through(object, offset, &data)?))
             }
         });
         let (committed, writeverf) = written.await.map_err(refusal)?;

@@ -47,11 +47,11 @@ pub async fn get(peer: &Peer, handle: &Bytes, offset: u64, count: u32) -> Result
 async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
     let served = Served::start().await;
     let peer = peer(&served, peer_key());
-    let handle = served.handle(5);
+    let handle = served.server_handle(5);
 
     assert_eq!(get(&peer, &handle, 0, 100).await, Err(Status::ObjectLost));
     assert_eq!(put(&peer, &handle, 2, false, b"hwaet").await, Err(Status::ObjectLost), "a write makes none");
-    assert_eq!(make(&peer, &[handle.clone(), served.handle(6)]).await, Ok(()));
+    assert_eq!(make(&peer, &[handle.clone(), served.server_handle(6)]).await, Ok(()));
     assert_eq!(get(&peer, &handle, 0, 100).await, Ok((Bytes::new(), true)));
     let written = put(&peer, &handle, 2, false, b"hwaet").await.unwrap();
     assert_eq!(written.count, 5);
@@ -66,16 +66,19 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
     assert_eq!(truncated, Ok(()));
     assert_eq!(get(&peer, &handle, 0, 100).await, Ok((Bytes::from_static(b"\0\0hw"), true)));
 
-    put(&peer, &served.handle(6), 0, true, b"Gar-Dena").await.unwrap();
+    put(&peer, &served.server_handle(6), 0, true, b"Gar-Dena").await.unwrap();
     let page: list::Res =
         call(&peer, Procedure::List, &list::Args { target: served.target(), after: None, max: 10 }).await;
     let page = page.unwrap();
     assert!(page.done);
     assert_eq!(page.objects.iter().map(|o| o.inode).collect::<Vec<_>>(), [5, 6]);
 
-    let removed: remove::Res =
-        call(&peer, Procedure::Remove, &remove::Args { handles: vec![handle.clone(), served.handle(9)] })
-            .await;
+    let removed: remove::Res = call(
+        &peer,
+        Procedure::Remove,
+        &remove::Args { handles: vec![handle.clone(), served.server_handle(9)] },
+    )
+    .await;
     assert_eq!(removed, Ok(()));
     assert_eq!(put(&peer, &handle, 0, false, b"late").await, Err(Status::Stale));
     assert_eq!(make(&peer, std::slice::from_ref(&handle)).await, Err(Status::Stale));
@@ -92,7 +95,7 @@ async fn who_does_not_hold_the_secret_gets_nothing() {
     let served = Served::start().await;
     for key in [PeerKey { secret: [8; 32], ..peer_key() }, PeerKey { cluster: [1; 16], ..peer_key() }] {
         let stranger = peer(&served, key);
-        let args = commit::Args { handle: served.handle(1) };
+        let args = commit::Args { handle: served.server_handle(1) };
         let outcome: Result<commit::Res, _> =
             stranger.call(Procedure::Commit as u32, &args, Duration::from_secs(10)).await;
         assert!(matches!(outcome, Err(CallFailure::Connect(_))), "{outcome:?}");
@@ -100,7 +103,7 @@ async fn who_does_not_hold_the_secret_gets_nothing() {
     // Neither does who leaves the handshake out, or does it by halves.
     let mut raw = Raw::connect(&served).await;
     let to = (PROGRAM, VERSION);
-    let read = read::Args { handle: served.handle(1), offset: 0, count: 1 };
+    let read = read::Args { handle: served.server_handle(1), offset: 0, count: 1 };
     let refused: read::Res = raw.call(to, Procedure::Read as u32, &read).await;
     assert_eq!(refused, Err(Status::NotProven));
     let hello = wire::handshake::hello::Args { cluster: crate::CLUSTER, nonce: [1; 32] };
@@ -126,7 +129,7 @@ async fn who_does_not_hold_the_secret_gets_nothing() {
 async fn an_altered_handle_is_refused() {
     let served = Served::start().await;
     let peer = peer(&served, peer_key());
-    let good = served.made(1).await;
+    let good = served.made_for_calls(1).await;
     put(&peer, &good, 0, false, b"a").await.unwrap();
     for byte in 0..good.len() {
         let mut altered = good.to_vec();
@@ -184,7 +187,7 @@ async fn prove(raw: &mut Raw) {
 async fn a_metaserver_seeks_allocates_punches_and_reads_with_holes() {
     let served = Served::start().await;
     let peer = peer(&served, peer_key());
-    let handle = served.made(5).await;
+    let handle = served.made_for_calls(5).await;
     put(&peer, &handle, 1 << 20, true, b"hwaet").await.unwrap();
     for (what, found) in [
         (seek::What::Data, Some(1 << 20)),
@@ -220,31 +223,34 @@ async fn a_metaserver_seeks_allocates_punches_and_reads_with_holes() {
 async fn a_data_server_copies_what_it_has_and_fetches_the_rest_from_another() {
     let (here, there) = (Served::start().await, Served::start_with(7).await);
     let (near, far) = (peer(&here, peer_key()), peer(&there, peer_key()));
-    put(&near, &here.made(5).await, 3, false, b"near").await.unwrap();
-    put(&far, &there.made(6).await, (5 << 20) - 2, false, b"far").await.unwrap();
-    put(&near, &here.made(7).await, 0, false, b"overwritten").await.unwrap();
+    put(&near, &here.made_for_calls(5).await, 3, false, b"near").await.unwrap();
+    put(&far, &there.made_for_calls(6).await, (5 << 20) - 2, false, b"far").await.unwrap();
+    put(&near, &here.made_for_calls(7).await, 0, false, b"overwritten").await.unwrap();
 
     let copy = async |source: Bytes, pieces: Vec<Piece>| {
         let address = Bytes::from(there.server.address().to_string());
-        let args = copy::Args { source, address, handle: here.handle(7), pieces, stable: true };
+        let args = copy::Args { source, address, handle: here.server_handle(7), pieces, stable: true };
         call::<copy::Res>(&near, Procedure::Copy, &args).await
     };
-    copy(here.handle(5), vec![Piece { from: 3, to: 5, len: 4 }]).await.unwrap();
-    assert_eq!(get(&near, &here.handle(7), 0, 20).await, Ok((Bytes::from_static(b"overwnearen"), true)));
+    copy(here.server_handle(5), vec![Piece { from: 3, to: 5, len: 4 }]).await.unwrap();
+    assert_eq!(
+        get(&near, &here.server_handle(7), 0, 20).await,
+        Ok((Bytes::from_static(b"overwnearen"), true))
+    );
     // Holes and what lies beyond the end come over as such.
-    copy(there.handle(6), vec![Piece { from: 0, to: 2, len: (5 << 20) + 100 }]).await.unwrap();
-    assert_eq!(get(&near, &here.handle(7), 0, 20).await.unwrap().0, [&b"ov"[..], &[0; 18]].concat());
-    assert_eq!(get(&near, &here.handle(7), 5 << 20, 20).await, Ok((Bytes::from_static(b"far"), true)));
+    copy(there.server_handle(6), vec![Piece { from: 0, to: 2, len: (5 << 20) + 100 }]).await.unwrap();
+    assert_eq!(get(&near, &here.server_handle(7), 0, 20).await.unwrap().0, [&b"ov"[..], &[0; 18]].concat());
+    assert_eq!(get(&near, &here.server_handle(7), 5 << 20, 20).await, Ok((Bytes::from_static(b"far"), true)));
     let sent = there.ds.data_metrics().file_bytes_read.get();
     assert!(sent < 100_000, "{sent} bytes were sent: holes are not");
 
-    let mut altered = there.handle(6).to_vec();
+    let mut altered = there.server_handle(6).to_vec();
     altered[20] ^= 1;
     assert_eq!(copy(altered.into(), vec![]).await.unwrap_err(), Status::BadHandle);
     let args = copy::Args {
-        source: there.handle(6),
+        source: there.server_handle(6),
         address: Bytes::from_static(b"nowhere"),
-        handle: here.handle(7),
+        handle: here.server_handle(7),
         pieces: vec![Piece { from: 0, to: 0, len: 1 }],
         stable: false,
     };

@@ -19,7 +19,7 @@ use host::{ManualClock, SeededEntropy};
 use nfs::{Limits, PeerKey, Server};
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
 
 const CLUSTER: [u8; 16] = [0xc1; 16];
 const NAME_SPACE: u64 = 5;
@@ -127,16 +127,29 @@ impl Served {
             unit: 64 << 10,
             columns: 1,
             incarnation: INCARNATION.id,
+            epoch: 0,
+            layout_epoch: 0,
         }
     }
 
+    /// The handle of a layout to write.
     fn handle(&self, inode: u64) -> Bytes {
+        self.object(inode).seal_for(Holder::Writer, &key())
+    }
+
+    /// The handle of a metaserver's call.
+    fn server_handle(&self, inode: u64) -> Bytes {
         self.object(inode).seal(&key())
     }
 
-    /// The handle of an object that is made, as a metaserver does before it hands the handle out.
+    /// The handle of a layout, of an object that is made, as a metaserver does before it hands the handle out.
     async fn made(&self, inode: u64) -> Bytes {
-        let handle = self.handle(inode);
+        self.made_for_calls(inode).await;
+        self.handle(inode)
+    }
+
+    async fn made_for_calls(&self, inode: u64) -> Bytes {
+        let handle = self.server_handle(inode);
         let peer = data::peer(self, peer_key());
         assert_eq!(data::make(&peer, std::slice::from_ref(&handle)).await, Ok(()));
         handle

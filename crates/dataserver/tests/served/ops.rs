@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
 use wire::nfs4::{
     ArgOp, OpNum, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, create_session,
     destroy_clientid, destroy_session, exchange_id, putfh, read, reclaim_complete, sequence, write,
@@ -65,7 +65,7 @@ async fn the_handle_of_a_layout_to_read_is_not_written_with() {
     let mut client = Client::mount(&served, "a").await;
     let handle = served.made(7).await;
     put(&mut client, &handle, 0, &b"data"[..]).await;
-    let to_read = served.object(7).seal_to_read(&crate::key());
+    let to_read = served.object(7).seal_for(Holder::Reader, &crate::key());
     assert_eq!(get(&mut client, &to_read, 0, 4).await.unwrap().0, &b"data"[..]);
     let refused = client.on(&to_read, write_op(0, StableHow::Unstable, &b"more"[..])).await;
     assert_eq!(refused.status(), Status::Access);
@@ -127,9 +127,9 @@ async fn offsets_are_in_the_file_and_only_those_of_the_column_are_here() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
     let object = ObjectHandle { unit: 10, columns: 3, column: 1, ..served.object(1) };
-    let handle = object.seal(&crate::key());
+    let handle = object.seal_for(Holder::Writer, &crate::key());
     let peer = crate::data::peer(&served, crate::peer_key());
-    assert_eq!(crate::data::make(&peer, std::slice::from_ref(&handle)).await, Ok(()));
+    assert_eq!(crate::data::make(&peer, &[object.seal(&crate::key())]).await, Ok(()));
     put(&mut client, &handle, 10, "0123456789").await;
     put(&mut client, &handle, 42, "ab").await;
     served.told.set(Some(14));
@@ -176,7 +176,8 @@ async fn only_handles_of_objects_here_are_taken() {
         (Bytes::new(), Status::BadHandle),
         (Bytes::from_static(&[1; 128]), Status::BadHandle),
         (file.seal(&crate::key()), Status::Stale),
-        (elsewhere.seal(&crate::key()), Status::Stale),
+        (elsewhere.seal_for(Holder::Writer, &crate::key()), Status::Stale),
+        (served.server_handle(1), Status::BadHandle),
     ] {
         assert_eq!(get(&mut client, &handle, 0, 1).await, Err(status), "{handle:?}");
     }
@@ -197,7 +198,7 @@ async fn a_removed_object_is_stale() {
         crate::peer_key(),
         std::sync::Arc::new(host::SystemEntropy),
     );
-    let args = wire::data::remove::Args { handles: vec![handle.clone()] };
+    let args = wire::data::remove::Args { handles: vec![served.server_handle(1)] };
     let removed: wire::data::remove::Res =
         peer.call(wire::data::Procedure::Remove as u32, &args, Duration::from_secs(10)).await.unwrap();
     assert_eq!(removed, Ok(()));

@@ -48,7 +48,7 @@ fn a_target_that_is_gone_is_asked_for_and_not_made_anew() {
 async fn a_target_is_served_only_while_it_is_the_one_that_was_opened() {
     let served = Served::start().await;
     let peer = peer(&served, peer_key());
-    let handle = served.made(1).await;
+    let handle = served.made_for_calls(1).await;
     put(&peer, &handle, 0, true, b"kept").await.unwrap();
     let (target, away) = (served.dir.path().join("target"), served.dir.path().join("away"));
     std::fs::rename(&target, &away).unwrap();
@@ -58,7 +58,7 @@ async fn a_target_is_served_only_while_it_is_the_one_that_was_opened() {
     assert_eq!(served.ds.space()[0].condition, TargetCondition::Missing);
     assert_eq!(get(&peer, &handle, 0, 9).await, Err(Status::TargetLost));
     assert_eq!(put(&peer, &handle, 0, true, b"late").await, Err(Status::TargetLost));
-    assert_eq!(make(&peer, &[served.handle(2)]).await, Err(Status::TargetLost));
+    assert_eq!(make(&peer, &[served.server_handle(2)]).await, Err(Status::TargetLost));
     assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
     // It may have been away for long, and others may have written to it: only a start looks at all of it.
     std::fs::remove_dir(&target).unwrap();
@@ -77,7 +77,7 @@ async fn a_target_is_served_only_while_it_is_the_one_that_was_opened() {
 async fn one_incarnation_is_obeyed_until_the_operator_adopts_another() {
     let served = Served::start().await;
     let peer = peer(&served, peer_key());
-    let handle = served.made(1).await;
+    let handle = served.made_for_calls(1).await;
     put(&peer, &handle, 0, true, b"kept").await.unwrap();
     let restored = Incarnation { id: INCARNATION.id + 1, epoch: 2 };
     let other = wire::handle::ObjectHandle { incarnation: restored.id, ..served.object(1) };

@@ -72,7 +72,7 @@ impl Data {
 
 pub(crate) fn server_failed(status: FileError) -> AdminError {
     match status {
-        FileError::Delay => AdminError::unreachable(),
+        FileError::Delay | FileError::NoAnswer => AdminError::unreachable(),
         status => AdminError::Failed(format!("{status:?}")),
     }
 }

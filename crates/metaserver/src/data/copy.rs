@@ -104,7 +104,8 @@ impl Data {
         let began = self.machine.clock.monotonic();
         let mut copied = 0;
         while copied < len {
-            match (self.carry_out_copy(window(copied), &from_handles, &to_handles, how).await, how) {
+            let outcome = self.carry_out_copy(window(copied), &from_handles, &to_handles, how).await;
+            match (self.fence_unanswered(target.inode, outcome).await, how) {
                 (Ok(()), _) => copied += WINDOW_BYTES.min(len - copied),
                 (Err(status), How::Clone) => return Err(status),
                 (Err(status), How::Copy) if copied == 0 => return Err(status),

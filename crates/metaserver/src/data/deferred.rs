@@ -1,13 +1,13 @@
-//! Deferred object operations: truncate and remove. A command leaves a record (the intent), this module does
+//! Deferred object operations: truncate, remove and fence. A command leaves a record (the intent), this module does
 //! the work, and [`Command::DeferredDone`] removes the record (the outcome). After a crash, the next leader
 //! finds the records and goes on.
 //!
 //! The same loop removes the leftovers of clients that ended (`namespace`). Leftovers can hold back the
 //! removal of files.
 //!
-//! A removal that is done twice does no harm. A truncation does: the second one may come after new writes,
-//! and cuts them off. So only the leader truncates, one truncation of a file at a time, and it reads the
-//! record again before each:
+//! A removal or a fence that is done twice does no harm. A truncation has an epoch of its own, and a data
+//! server does it once. Only the leader truncates, one truncation of a file at a time, and it reads the record
+//! again before each:
 //!
 //! ```text
 //! any      SetAttributes ─▶ record ─▶ peer TRUNCATE ──┐                          ┌─▶ read_barrier ─▶ answer
@@ -31,6 +31,7 @@ use wire::peer::files::truncate::{self, Outcome};
 use wire::peer::{Call, Reply};
 
 use crate::data::Data;
+use crate::data::proxy::FileData;
 use crate::errors::FileError;
 
 /// Maximum of records processed at a time: bounds one REMOVE call to a data server.
@@ -46,6 +47,13 @@ const TRUNCATION_TIME_MAX: Duration = Duration::from_secs(45);
 /// Time limit for a leader to be elected, in a truncation, and poll interval of that wait.
 const LEADER_TIME_MAX: Duration = Duration::from_secs(5);
 const LEADER_AGAIN: Duration = Duration::from_millis(50);
+
+/// Handles of the objects of one target.
+#[derive(Default)]
+struct ToDo {
+    remove: Vec<Bytes>,
+    fence: Vec<Bytes>,
+}
 
 impl Data {
     /// Waits until the leader has done the truncation `id`, for a client's request. After an error the record
@@ -142,7 +150,7 @@ impl Data {
             return Ok(false);
         }
         if let (Some(deferred), DeferredKind::Truncate(size)) = (self.deferred(deferred.id)?, deferred.kind) {
-            let data = self.file_data_of(deferred.inode, deferred.generation, deferred.layout)?;
+            let data = self.data_of_deferred(&deferred)?;
             self.truncate_data(&data, size).await?;
             self.deferred_done(vec![deferred.id]).await?;
         }
@@ -153,6 +161,14 @@ impl Data {
         let view = self.machine.view()?;
         let next = read::deferred_ops_after(&*view, id.saturating_sub(1), 1)?;
         Ok(next.into_iter().find(|deferred| deferred.id == id))
+    }
+
+    /// The objects of a deferred operation, with the present epochs of their file; a removal has none.
+    fn data_of_deferred(&self, deferred: &DeferredOp) -> Result<FileData, FileError> {
+        let inode = read::inode(&*self.machine.view()?, deferred.inode)?;
+        let inode = inode.filter(|inode| inode.generation == deferred.generation);
+        let epochs = inode.map_or((0, 0), |inode| (inode.epoch, inode.layout_epoch));
+        self.file_data_at(deferred.inode, deferred.generation, epochs, deferred.layout)
     }
 
     pub(crate) async fn remove_objects(
@@ -234,8 +250,9 @@ impl Data {
                 read::deferred_ops_after(&*view, after, DEFERRED_MAX)?
             };
             let Some(last) = batch.last().map(|deferred| deferred.id) else { break };
-            any |= self.remove_batch(&batch, after).await?;
-            for deferred in batch.iter().filter(|deferred| deferred.kind != DeferredKind::Remove) {
+            any |= self.remove_and_fence(&batch, after).await?;
+            let truncates = |op: &&DeferredOp| matches!(op.kind, DeferredKind::Truncate(_));
+            for deferred in batch.iter().filter(truncates) {
                 self.backlog.truncation_found(deferred.id, Instant::now());
             }
             after = last;
@@ -249,25 +266,44 @@ impl Data {
         Ok(any)
     }
 
-    /// Removes the objects of many files, with one call to each target for which the records are open.
-    /// `after`: id of the record before the first.
-    async fn remove_batch(&self, batch: &[DeferredOp], after: u64) -> Result<bool, FileError> {
+    /// Removes the objects of many files, and tells others their epoch, with one call of each kind to each
+    /// target for which the records are open. `after`: id of the record before the first.
+    async fn remove_and_fence(&self, batch: &[DeferredOp], after: u64) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
-        let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, Vec<Bytes>>::new());
-        let mut removals = Vec::new();
-        for deferred in batch.iter().filter(|deferred| deferred.kind == DeferredKind::Remove) {
-            let data = self.file_data_of(deferred.inode, deferred.generation, deferred.layout)?;
+        let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, ToDo>::new());
+        let mut ops = Vec::new();
+        for deferred in batch.iter().filter(|deferred| !matches!(deferred.kind, DeferredKind::Truncate(_))) {
+            let data = self.data_of_deferred(deferred)?;
             for (target, handle) in self.object_handles(&data) {
                 if !lost.contains(&target) && self.backlog.is_open(target, deferred.id) {
-                    open.entry(target).or_default().push(handle);
+                    let todo = open.entry(target).or_default();
+                    match deferred.kind {
+                        DeferredKind::Fence => todo.fence.push(handle),
+                        DeferredKind::Remove | DeferredKind::Truncate(_) => todo.remove.push(handle),
+                    }
                 }
             }
-            removals.push((deferred.id, data.targets));
+            ops.push((deferred.id, data.targets));
         }
-        for (target, handles) in open {
-            let args = data::remove::Args { handles };
-            let call = self.call_target::<_, ()>(target, Procedure::Remove, args);
-            calls.spawn(async move { (target, call.await) });
+        for (target, ToDo { remove, fence }) in open {
+            // A data server notes the epoch of any call; this one also makes durable what was written before.
+            let fence = (!fence.is_empty()).then(|| {
+                let args = data::stat::Args { handles: fence, sync: true };
+                self.call_target::<_, data::stat::ResOk>(target, Procedure::Stat, args)
+            });
+            let remove = (!remove.is_empty()).then(|| {
+                let args = data::remove::Args { handles: remove };
+                self.call_target::<_, ()>(target, Procedure::Remove, args)
+            });
+            calls.spawn(async move {
+                let both = async {
+                    if let Some(fence) = fence {
+                        fence.await?;
+                    }
+                    if let Some(remove) = remove { remove.await } else { Ok(()) }
+                };
+                (target, both.await)
+            });
         }
         let last = batch.last().map_or(after, |deferred| deferred.id);
         while let Some(done) = calls.join_next().await {
@@ -275,14 +311,14 @@ impl Data {
             match result {
                 Ok(()) => self.backlog.done(target, last),
                 Err(status) => {
-                    tracing::debug!(target = %format!("{:016x}", target.0), ?status, "removals wait");
+                    tracing::debug!(target = %format!("{:016x}", target.0), ?status, "removals and fences wait");
                     self.backlog.failed(target, after, Instant::now());
                 }
             }
         }
         let is_done = |id, target: &TargetId| lost.contains(target) || self.backlog.has_done(*target, id);
-        removals.retain(|(id, targets)| targets.iter().all(|target| is_done(*id, target)));
-        let ids: Vec<u64> = removals.into_iter().map(|(id, _)| id).collect();
+        ops.retain(|(id, targets)| targets.iter().all(|target| is_done(*id, target)));
+        let ids: Vec<u64> = ops.into_iter().map(|(id, _)| id).collect();
         let any = !ids.is_empty();
         if any {
             self.deferred_done(ids).await?;
@@ -306,10 +342,10 @@ impl Data {
     /// record stays, so that the truncation is done if the operator declares the target found again.
     pub(crate) fn waits_for_lost(&self, deferred: &DeferredOp) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
-        if lost.is_empty() || deferred.kind == DeferredKind::Remove {
+        if lost.is_empty() || !matches!(deferred.kind, DeferredKind::Truncate(_)) {
             return Ok(false);
         }
-        let data = self.file_data_of(deferred.inode, deferred.generation, deferred.layout)?;
+        let data = self.data_of_deferred(deferred)?;
         Ok(data.targets.iter().any(|target| lost.contains(target)))
     }
 }

@@ -11,7 +11,8 @@
 //! removed file.
 //!
 //! The data do not change between the two commands. So a leader that finds a file `Migrating`, after a crash
-//! or because a data server was unreachable, begins the copy again from the start.
+//! or because a data server was unreachable, begins the copy again from the start, with a higher epoch: late
+//! writes of an earlier copy are refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,14 +89,17 @@ impl Data {
         let turn = self.turns.of(inode);
         let mine = turn.lock().await;
         let mut file = self.machine.inode(&*self.machine.view()?, inode)?;
-        if file.data().ok_or(FileError::Invalid)? == DataPlace::Inline {
-            let made = if file.written == 0 { Some(self.make_objects(&file).await?) } else { None };
-            file = self.attributes(Command::Migrate { inode, made }).await?;
-        }
+        let made = match file.data().ok_or(FileError::Invalid)? {
+            DataPlace::Inline if file.written == 0 => Some(self.make_objects(&file).await?),
+            DataPlace::Inline | DataPlace::Migrating => None,
+            DataPlace::Striped => return Ok(file),
+        };
+        file = self.attributes(Command::Migrate { inode, made }).await?;
         if file.data() == Some(DataPlace::Migrating) {
             let data = read::inline_data(&*self.machine.view()?, inode)?;
+            let epoch = file.epoch;
             let layout = self.fill_columns(&file, data).await?;
-            file = self.attributes(Command::Migrated { inode, layout }).await?;
+            file = self.attributes(Command::Migrated { inode, layout, epoch }).await?;
         }
         drop(mine);
         Ok(file)
@@ -114,7 +118,7 @@ impl Data {
     async fn fill_columns(&self, file: &Inode, data: Bytes) -> Result<FileLayout, FileError> {
         let mut layout = file.layout().ok_or(FileError::Invalid)?;
         loop {
-            let columns = self.file_data_of(file.id, file.generation, layout)?;
+            let columns = self.file_data_of(file, layout)?;
             let filled = async {
                 self.make_columns(&columns, |_| true).await?;
                 match data.is_empty() {

@@ -198,8 +198,17 @@ impl Data {
             let file = FileHandle { volume, inode, generation };
             // The handle only names the object for the removal: no read or write depends on these.
             let (unit, columns) = (0, 0);
-            ObjectHandle { file, column, target: target.0, unit, columns, incarnation }
-                .seal(&self.machine.key)
+            ObjectHandle {
+                file,
+                column,
+                target: target.0,
+                unit,
+                columns,
+                incarnation,
+                epoch: 0,
+                layout_epoch: 0,
+            }
+            .seal(&self.machine.key)
         };
         for some in orphans.chunks(REMOVE_MAX) {
             self.remove_objects(target, some.iter().map(handle).collect()).await?;
@@ -243,7 +252,8 @@ mod tests {
             links: 0,
             size: 0,
             written: 0,
-            truncations: 0,
+            epoch: 0,
+            layout_epoch: 0,
             accessed: t,
             modified: t,
             changed: t,

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{DataPlace, FileLayout, Inode, InodeId, IoMode, TargetId, read};
+use namespace::{Command, DataPlace, FileLayout, Inode, InodeId, TargetId, read};
+use nfs::CallFailure;
 use parking_lot::Mutex;
 use store::View;
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
-use wire::handle::{FileHandle, ObjectHandle};
+use wire::handle::{FileHandle, Holder, ObjectHandle};
 use wire::xdr::{Decode, Encode, Payload};
 
 use crate::data::Data;
@@ -36,6 +37,8 @@ pub(crate) struct FileData {
     pub(crate) layout: FileLayout,
     pub(crate) targets: Vec<TargetId>,
     incarnation: u64,
+    /// Object epochs of calls and layouts.
+    epochs: (u32, u32),
 }
 
 /// Write verifier of this server. It changes when this server or any data server may have lost unstable
@@ -78,7 +81,8 @@ fn data_failed(status: data::Status) -> FileError {
     match status {
         data::Status::NoSpace => FileError::NoSpace,
         data::Status::Stale | data::Status::NotFound => FileError::Stale,
-        data::Status::Delay => FileError::Delay,
+        // The epoch was raised since the caller read the inode: the client comes again, and gets the new one.
+        data::Status::Delay | data::Status::StaleEpoch => FileError::Delay,
         data::Status::ReadOnly => FileError::ReadOnly,
         data::Status::Invalid => FileError::Invalid,
         data::Status::NotSupported => FileError::NotSupported,
@@ -107,39 +111,51 @@ impl Data {
     pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, FileError> {
         inode.layout().ok_or(FileError::Invalid)?;
         let columns = inode.columns().ok_or(FileError::Delay)?;
-        self.file_data_of(inode.id, inode.generation, columns)
+        self.file_data_of(inode, columns)
     }
 
-    /// Like [`Data::file_data`] from a file's parts, also after the removal of the file.
-    pub(crate) fn file_data_of(
+    /// Like [`Data::file_data`] with another layout than that of the inode, or before the objects are made.
+    pub(crate) fn file_data_of(&self, inode: &Inode, layout: FileLayout) -> Result<FileData, FileError> {
+        self.file_data_at(inode.id, inode.generation, (inode.epoch, inode.layout_epoch), layout)
+    }
+
+    /// Like [`Data::file_data`] from a file's parts, also after the removal of the file. `epochs`: of calls and
+    /// of layouts.
+    pub(crate) fn file_data_at(
         &self,
         inode: InodeId,
         generation: u32,
+        epochs: (u32, u32),
         layout: FileLayout,
     ) -> Result<FileData, FileError> {
         let view = self.machine.view()?;
         let device = read::device(&*view, layout.device)?.ok_or(FileError::Io)?;
         let file = FileHandle { volume: self.machine.volume, inode: inode.0, generation };
         let incarnation = incarnation(&*view)?.0;
-        Ok(FileData { file, layout, targets: device.targets, incarnation })
+        Ok(FileData { file, layout, targets: device.targets, incarnation, epochs })
     }
 
-    /// Sealed handles of a file's columns with their targets, in the order of columns, for all operations.
+    /// Sealed handles of a file's columns with their targets, in the order of columns, for calls.
     pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
-        self.object_handles_for(data, IoMode::ReadWrite)
+        self.object_handles_for(data, Holder::Server)
     }
 
-    /// [`Data::object_handles`] for a layout: the handles of a layout to read do not allow writes.
-    pub(crate) fn object_handles_for(&self, data: &FileData, mode: IoMode) -> Vec<(TargetId, Bytes)> {
+    /// [`Data::object_handles`] for a holder, such as the client of a layout.
+    pub(crate) fn object_handles_for(&self, data: &FileData, holder: Holder) -> Vec<(TargetId, Bytes)> {
         let handle = |column| {
             let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
-            let (unit, columns) = (data.layout.unit.bytes(), data.layout.columns);
-            let (file, incarnation) = (data.file, data.incarnation);
-            let object = ObjectHandle { file, column, target: target.0, unit, columns, incarnation };
-            match mode {
-                IoMode::Read => (target, object.seal_to_read(&self.machine.key)),
-                IoMode::ReadWrite => (target, object.seal(&self.machine.key)),
-            }
+            let (epoch, layout_epoch) = data.epochs;
+            let object = ObjectHandle {
+                file: data.file,
+                column,
+                target: target.0,
+                unit: data.layout.unit.bytes(),
+                columns: data.layout.columns,
+                incarnation: data.incarnation,
+                epoch,
+                layout_epoch,
+            };
+            (target, object.seal_for(holder, &self.machine.key))
         };
         (0..data.layout.columns).map(handle).collect()
     }
@@ -186,7 +202,11 @@ impl Data {
                 reach.failed(procedure.name(), &error);
                 // Only this server has the data: the client waits for its return, until the target is
                 // declared lost.
-                if data.is_lost(target) { FileError::Io } else { FileError::Delay }
+                match error {
+                    _ if data.is_lost(target) => FileError::Io,
+                    CallFailure::Connect(_) => FileError::Delay,
+                    _ => FileError::NoAnswer,
+                }
             })?;
             reach.answered();
             result.map_err(|status| {
@@ -259,7 +279,22 @@ impl Data {
         payload: Payload,
         stable: bool,
     ) -> Result<(), FileError> {
-        self.write_columns(&self.file_data(inode)?, offset, payload, stable).await
+        let written = self.write_columns(&self.file_data(inode)?, offset, payload, stable).await;
+        self.fence_unanswered(inode, written).await
+    }
+
+    /// Passes on the outcome of calls that change a file's objects. If one of them got no answer, the epoch of
+    /// the file is raised first: carried out after the client's next try, it could undo what came in between.
+    pub(crate) async fn fence_unanswered<T>(
+        &self,
+        inode: &Inode,
+        outcome: Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        if matches!(outcome, Err(FileError::NoAnswer)) {
+            let command = Command::RaiseEpoch { inode: inode.id, epoch: inode.epoch };
+            self.state.propose(None, command).await?;
+        }
+        outcome
     }
 
     /// Like [`Data::write_data`], with known objects.

@@ -101,7 +101,8 @@ impl Data {
         if !rooms.suffice() {
             return Err(FileError::NoSpace);
         }
-        for (target, done) in self.allocate_columns(inode, offset, len, false).await? {
+        let reserved = self.allocate_columns(inode, offset, len, false).await;
+        for (target, done) in self.fence_unanswered(inode, reserved).await? {
             self.write_verifier.saw(target, done.verifier);
         }
         Ok(())
@@ -143,10 +144,13 @@ impl Data {
                 calls.spawn(self.call_target::<_, ()>(target, Procedure::Punch, args));
             }
         }
-        while let Some(done) = calls.join_next().await {
-            done.map_err(|_| FileError::Fault)??;
+        let mut punched = Ok(());
+        while let Some(done) = calls.join_next().await
+            && punched.is_ok()
+        {
+            punched = done.map_err(|_| FileError::Fault)?;
         }
-        Ok(())
+        self.fence_unanswered(inode, punched).await
     }
 
     /// Like [`Data::read_data`], with holes reported apart: contiguous runs, at most [`RUNS_MAX`], which may

@@ -2,14 +2,16 @@
 //! because one of its targets has filled up or failed meanwhile.
 //!
 //! ```text
-//! WRITE ─▶ target 3: NOSPC ─▶ layouts recalled ─▶ column empty? ─▶ MAKE at target 5 ─▶ Relocate ─▶ WRITE
+//! WRITE ─▶ target 3: NOSPC ─▶ layouts recalled ─▶ epoch raised ─▶ column empty? ─▶ MAKE at target 5
+//!       ─▶ Relocate ─▶ WRITE
 //! ```
 //!
-//! Operations at the old targets meanwhile do no harm. No layout is granted when the state machine changes
-//! the layout. A write through a metaserver that began before has its `Wrote` refused, and its client writes
-//! again.
+//! The question whether a column is empty has the new epoch, so earlier writers are refused from then on. The
+//! state machine refuses `Relocate` if a layout to write was granted, or the file written, after the raise
+//! (`namespace::FileVersion`). A write through a metaserver that comes even later has its `Wrote` refused,
+//! and its client writes again.
 
-use namespace::{Command, DataPlace, FileLayout, Inode, Reply, TargetId};
+use namespace::{Command, DataPlace, FileLayout, FileVersion, Inode, IoMode, Reply, TargetId, read};
 use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
 
@@ -36,18 +38,22 @@ impl Data {
     ) -> Result<Option<Inode>, FileError> {
         let turn = self.relocations.of(before.id);
         let _mine = turn.lock().await;
-        let inode = self.machine.inode(&*self.machine.view()?, before.id)?;
+        let mut inode = self.machine.inode(&*self.machine.view()?, before.id)?;
         let Some(layout) = inode.layout() else { return Ok(None) };
         if Some(layout) != before.layout() {
             return Ok(Some(inode)); // another call has just relocated the file
         }
+        if inode.columns().is_some() && !self.columns_to_leave(&inode, leaves)?.is_empty() {
+            inode = self.exclude_writers(&inode).await?;
+        }
+        let checked = self.version_without_writers(&inode)?;
         let to = match inode.data() {
             Some(DataPlace::Striped) => self.place_columns_again(&inode, leaves).await?,
             Some(DataPlace::Inline | DataPlace::Migrating) => self.place_again(&inode, layout).await?,
             None => None,
         };
         let Some(to) = to else { return Ok(None) };
-        let command = Command::Relocate { inode: inode.id, from: layout, to };
+        let command = Command::Relocate { inode: inode.id, from: layout, to, checked };
         match self.state.propose(None, command).await? {
             Reply::Attributes { inode, .. } => Ok(Some(inode)),
             _ => Err(FileError::Fault),
@@ -56,7 +62,7 @@ impl Data {
 
     /// Returns a new layout for a file with inline data.
     async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, FileError> {
-        let data = self.file_data_of(inode.id, inode.generation, layout)?;
+        let data = self.file_data_of(inode, layout)?;
         let usable = self.cluster.data_servers.usable();
         let is_usable = |target: &TargetId| usable.iter().any(|u| u.target == *target && u.has_room);
         if data.targets.iter().all(is_usable) {
@@ -77,21 +83,9 @@ impl Data {
         leaves: &(dyn Fn(TargetId) -> bool + Sync),
     ) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data(inode)?;
-        let unfit: Vec<u32> = (0..data.layout.columns)
-            .filter(|column| {
-                let target = data.layout.target(&data.targets, *column);
-                target.is_some_and(leaves)
-            })
-            .collect();
-        if unfit.is_empty() {
-            return Ok(None);
-        }
-        // Recalled before the check for empty columns: clients cannot write to them afterwards.
-        self.state.recall_layouts(inode.id, inode.generation, Holders::All).await?;
-        let inode = self.machine.inode(&*self.machine.view()?, inode.id)?;
         let mut empty = Vec::new();
-        for column in unfit {
-            if self.is_empty(&inode, &data, column).await {
+        for column in self.columns_to_leave(inode, leaves)? {
+            if self.is_empty(inode, &data, column).await {
                 empty.push(column);
             }
         }
@@ -105,8 +99,45 @@ impl Data {
         };
         let to = self.layout_of(choice, data.layout.unit).await?;
         // Only moved columns are made: a missing object of another column is lost data, and no hole.
-        self.make_columns(&self.file_data_of(inode.id, inode.generation, to)?, moves).await?;
+        self.make_columns(&self.file_data_of(inode, to)?, moves).await?;
         Ok(Some(to))
+    }
+
+    /// Columns of a striped file on targets for which `leaves` is true.
+    fn columns_to_leave(
+        &self,
+        inode: &Inode,
+        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+    ) -> Result<Vec<u32>, FileError> {
+        let data = self.file_data(inode)?;
+        let left = |column: &u32| data.layout.target(&data.targets, *column).is_some_and(leaves);
+        Ok((0..data.layout.columns).filter(left).collect())
+    }
+
+    /// Version of a file without a layout to write: a later grant changes it.
+    ///
+    /// # Errors
+    /// `Delay` if a client has such a layout, or the file has changed since `inode` was read.
+    fn version_without_writers(&self, inode: &Inode) -> Result<FileVersion, FileError> {
+        let view = self.machine.view()?;
+        let now = self.machine.inode(&*view, inode.id)?;
+        let is_written = read::layouts(&*view, inode.id)?.iter().any(|(.., mode)| *mode == IoMode::ReadWrite);
+        let version = read::version(&*view, &now)?;
+        if is_written || (version.epoch, version.change) != (inode.epoch, inode.change) {
+            return Err(FileError::Delay);
+        }
+        Ok(version)
+    }
+
+    /// Recalls all layouts of a file, and raises its epoch: a call with this epoch finds all that was written
+    /// before, and nothing of that comes later. Returns the inode with the new epoch.
+    async fn exclude_writers(&self, inode: &Inode) -> Result<Inode, FileError> {
+        self.state.recall_layouts(inode.id, inode.generation, Holders::All).await?;
+        let epoch = self.machine.inode(&*self.machine.view()?, inode.id)?.epoch;
+        match self.state.propose(None, Command::RaiseEpoch { inode: inode.id, epoch }).await? {
+            Reply::Attributes { inode, .. } => Ok(inode),
+            _ => Err(FileError::Fault),
+        }
     }
 
     /// True if an object has no data, according to its data server. An object that cannot be asked about may

@@ -128,14 +128,14 @@ impl Data {
             return Ok(0);
         };
         let Some(layout) = inode.layout() else { return Ok(0) };
-        let before = self.file_data_of(inode.id, inode.generation, layout)?;
+        let before = self.file_data_of(&inode, layout)?;
         let moved = match self.relocate_from(&inode, &|of| of == target).await {
             Ok(moved) => moved.and_then(|moved| moved.layout()).filter(|moved| *moved != layout),
             // A client keeps a layout, or a data server is unreachable: a later try may succeed.
             Err(_) => None,
         };
         let Some(to) = moved else { return Ok(objects) };
-        let now = self.file_data_of(inode.id, inode.generation, to)?;
+        let now = self.file_data_of(&inode, to)?;
         let is_left = |column: usize| {
             let column = u32::try_from(column).unwrap_or(u32::MAX);
             before.layout.target(&before.targets, column) == Some(target)

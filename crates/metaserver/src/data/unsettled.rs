@@ -87,7 +87,7 @@ type Columns = (Vec<(usize, usize)>, Vec<Bytes>);
 /// A file in a round of STAT calls.
 struct Asked {
     inode: InodeId,
-    truncations: u32,
+    epoch: u32,
     mark: Unsettled,
     layout: FileLayout,
     /// STAT results by column; none: the data server did not answer, or its target failed.
@@ -106,7 +106,7 @@ impl Asked {
         Observation {
             inode: self.inode,
             grant: self.mark.grant,
-            truncations: self.truncations,
+            epoch: self.epoch,
             end: found().map(end).max().unwrap_or(0),
             modified: time(found().map(|(_, object)| object.modified_ns).max().unwrap_or(0)),
             version: version(found().map(|(_, object)| object)),
@@ -246,7 +246,7 @@ impl Data {
             }
             data.push(self.file_data(&inode)?);
             let objects = vec![None; layout.columns as usize];
-            asked.push(Asked { inode: *id, truncations: inode.truncations, mark, layout, objects });
+            asked.push(Asked { inode: *id, epoch: inode.epoch, mark, layout, objects });
         }
         Ok((asked, data))
     }
@@ -283,7 +283,9 @@ impl Data {
                     }
                 }
                 Ok(_) => return Err(FileError::Fault),
-                Err(FileError::Delay) => silent.extend(places.iter().map(|(file, _)| asked[*file].inode)),
+                Err(FileError::Delay | FileError::NoAnswer) => {
+                    silent.extend(places.iter().map(|(file, _)| asked[*file].inode))
+                }
                 // The target's disk failed. Its data cannot be read, and the known attributes are used.
                 Err(status) => tracing::debug!(?status, "a target cannot say how long its objects are"),
             }
@@ -302,7 +304,7 @@ impl Data {
         }
         let mark = Unsettled { grant: 0, version: 0, times_set: 0 };
         let objects = vec![None; layout.columns as usize];
-        let mut asked = [Asked { inode: inode.id, truncations: inode.truncations, mark, layout, objects }];
+        let mut asked = [Asked { inode: inode.id, epoch: inode.epoch, mark, layout, objects }];
         let silent = self.stat_columns(&mut asked, &[self.file_data(inode)?], false).await?;
         Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.machine.entropy.u64() })
     }
@@ -353,11 +355,10 @@ mod tests {
         let u = u64::from(unit.bytes());
         let layout = FileLayout { device: DeviceId(1), first: 1, unit, columns: 2 };
         let mark = Unsettled { grant: 7, version: 0, times_set: 0 };
-        let seen =
-            |objects| Asked { inode: InodeId(3), truncations: 2, mark, layout, objects }.observation(true);
+        let seen = |objects| Asked { inode: InodeId(3), epoch: 2, mark, layout, objects }.observation(true);
         let both = seen(vec![Some(object(u + 5, 1_500_000_000)), Some(object(u, 20))]);
         assert_eq!((both.end, both.modified), (2 * u + 5, Time { seconds: 1, nanoseconds: 500_000_000 }));
-        assert_eq!((both.grant, both.truncations, both.durable), (7, 2, true));
+        assert_eq!((both.grant, both.epoch, both.durable), (7, 2, true));
         let hole = seen(vec![Some(object(0, 0)), Some(object(9, 20))]);
         assert_eq!((hole.end, hole.durable), (u + 9, true));
         let unknown = seen(vec![None, Some(object(9, 20))]);

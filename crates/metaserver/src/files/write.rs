@@ -99,8 +99,8 @@ pub(crate) async fn wrote(
     inode: &Inode,
     end: u64,
 ) -> Result<Inode, FileError> {
-    let (id, truncations) = (inode.id, inode.truncations);
-    let wrote = |_: &dyn store::View| Ok(Command::Wrote { inode: id, end, truncations });
+    let (id, epoch) = (inode.id, inode.epoch);
+    let wrote = |_: &dyn store::View| Ok(Command::Wrote { inode: id, end, epoch });
     match request.change(server, Step::Change, wrote).await? {
         Reply::Attributes { inode, .. } => Ok(inode),
         _ => Err(FileError::Fault),

@@ -108,7 +108,7 @@ pub(super) async fn in_columns_like(
 
 /// True if all targets of a source's columns take new files.
 fn take_new_files(server: &Metaserver, source: &Inode, layout: FileLayout) -> Result<bool, Status> {
-    let data = server.data.file_data_of(source.id, source.generation, layout)?;
+    let data = server.data.file_data_of(source, layout)?;
     let usable: BTreeSet<TargetId> = server
         .cluster
         .data_servers

@@ -9,6 +9,7 @@ use namespace::{
     ClientId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
 };
 use store::View;
+use wire::handle::Holder;
 use wire::nfs4::layout_files;
 use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
 use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
@@ -16,6 +17,7 @@ use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 use super::getdeviceinfo::WireDevice;
 use crate::Metaserver;
 use crate::compound::{Context, client, stateid, wire_stateid};
+use crate::data::proxy::FileData;
 use crate::errors::{FileError, store_failed};
 
 /// Bytes of a reply beside the layout's body, for `maxcount`.
@@ -70,7 +72,7 @@ pub(crate) async fn layoutget(
         // Checked before the grant: after an error a client believes that it has no layout.
         let file = server.machine.inode(view, inode)?;
         let layout = file.layout().ok_or(Status::LayoutUnavailable)?;
-        if is_too_long(&body(server, inode, file.generation, layout, mode)?, args.maxcount) {
+        if is_too_long(&body(server, server.data.file_data_of(&file, layout)?, mode)?, args.maxcount) {
             return Err(Status::TooSmall);
         }
         if read::pending_truncation(view, inode).map_err(store_failed)? {
@@ -85,13 +87,15 @@ pub(crate) async fn layoutget(
     server.state.granted.note(inode, client, server.machine.clock.monotonic());
     let reply = server.change(context, prepare).await?;
     server.state.granted.note(inode, client, server.machine.clock.monotonic());
-    let Reply::Layout { stateid, generation, layout, .. } = reply else {
+    let Reply::Layout { stateid, generation, layout, layout_epoch, .. } = reply else {
         return Err(Status::ServerFault.into());
     };
-    let body = body(server, inode, generation, layout, mode)?;
+    // With the epoch of the grant: if the layout was revoked since, its handles are void.
+    let data = server.data.file_data_at(inode, generation, (layout_epoch, layout_epoch), layout)?;
+    let body = body(server, data, mode)?;
     if is_too_long(&body, args.maxcount) {
         // The file got more columns since the check (CLONE places a file without data): revoke the layout.
-        server.state.revoke(client, stateid.id).await?;
+        server.state.forget_layout(client, stateid.id).await?;
         return Err(Status::TooSmall.into());
     }
     let stateid = wire_stateid(stateid);
@@ -181,15 +185,13 @@ fn is_too_long(body: &[u8], maxcount: u32) -> bool {
     body.len() + OVERHEAD_BYTES > maxcount as usize
 }
 
-fn body(
-    server: &Metaserver,
-    inode: InodeId,
-    generation: u32,
-    layout: FileLayout,
-    mode: IoMode,
-) -> Result<bytes::Bytes, Status> {
-    let data = server.data.file_data_of(inode, generation, layout)?;
-    let by_column = server.data.object_handles_for(&data, mode);
+fn body(server: &Metaserver, data: FileData, mode: IoMode) -> Result<bytes::Bytes, Status> {
+    let layout = data.layout;
+    let holder = match mode {
+        IoMode::Read => Holder::Reader,
+        IoMode::ReadWrite => Holder::Writer,
+    };
+    let by_column = server.data.object_handles_for(&data, holder);
     let device = WireDevice::find(&*server.machine.view()?, layout.device)?;
     // The list is indexed by the device's data servers, one for each target: the client adds
     // first_stripe_index before it looks up the handle.

@@ -1,5 +1,6 @@
 //! Layout recall (RFC 8881, section 12.5.5) before a change during which holders of layouts must not write,
-//! and revocation of layouts that are not returned. Fencing of late writes at data servers is missing.
+//! and revocation of layouts that are not returned. A revoked layout to write is fenced: see
+//! [`namespace::DeferredKind::Fence`].
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -197,7 +198,7 @@ impl ClientState {
                 }
                 Ok(other) => {
                     tracing::debug!(client = client.0, status = ?other, "holds no such layout");
-                    self.revoke(client, layout).await?;
+                    self.forget_layout(client, layout).await?;
                 }
                 // The client's next SEQUENCE reports that its back channel is down. Either the client binds a
                 // connection and gets the recall again, or its lease expires with its layouts.
@@ -290,8 +291,17 @@ impl ClientState {
         Ok(of_these.map(|(client, ..)| client).collect())
     }
 
-    pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), FileError> {
-        let scope = ReturnScope::Revoke { layout };
+    /// Revokes a layout that its client did not return: its later writes are fenced.
+    async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), FileError> {
+        self.end_layout(client, ReturnScope::Revoke { layout }).await
+    }
+
+    /// Ends a layout that its client does not know.
+    pub(crate) async fn forget_layout(&self, client: ClientId, layout: StateId) -> Result<(), FileError> {
+        self.end_layout(client, ReturnScope::Unknown { layout }).await
+    }
+
+    async fn end_layout(&self, client: ClientId, scope: ReturnScope) -> Result<(), FileError> {
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
         self.note_returned();
         Ok(())

@@ -7,6 +7,7 @@ mod consistency;
 mod courtesy;
 mod drc;
 mod elsewhere;
+mod epochs;
 mod exports;
 mod fake_data;
 mod files;

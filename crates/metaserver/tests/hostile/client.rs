@@ -100,12 +100,21 @@ impl Client {
         Self::mount_at(scene.server.address(), owner).await
     }
 
+    /// The same client, after its machine has started again.
+    pub async fn mount_again(scene: &Scene, owner: &'static str) -> Self {
+        Self::mount_as(scene.server.address(), owner, [2; 8]).await
+    }
+
     /// At a metaserver or a data server.
     pub async fn mount_at(address: SocketAddr, owner: &'static str) -> Self {
+        Self::mount_as(address, owner, [1; 8]).await
+    }
+
+    async fn mount_as(address: SocketAddr, owner: &'static str, verifier: [u8; 8]) -> Self {
         let mut raw = Raw::connect_to(address).await;
         let ownerid = Bytes::from_static(owner.as_bytes()).into();
         let args = exchange_id::Args {
-            clientowner: exchange_id::ClientOwner { verifier: [1; 8], ownerid },
+            clientowner: exchange_id::ClientOwner { verifier, ownerid },
             flags: 0,
             state_protect: exchange_id::StateProtectArgs::None,
             client_impl_id: None,

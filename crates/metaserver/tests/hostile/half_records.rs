@@ -14,7 +14,7 @@ use nfs::Peer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use wire::consensus::{self, Procedure, Status, call};
-use wire::handle::{FileHandle, ObjectHandle};
+use wire::handle::{FileHandle, Holder, ObjectHandle};
 use wire::nfs4::{ArgOp, ResOp, StableHow, Stateid, putfh, write};
 use wire::rpc::{AuthSys, CallHeader, Credential, FragmentHeader};
 use wire::xdr::{Encode, Encoder};
@@ -92,12 +92,21 @@ async fn half_records_at_the_port_of_data_hold_up_no_write() {
     let scene = Scene::start().await;
     let file = FileHandle { volume: 1, inode: 7, generation: 1 };
     let (target, incarnation) = (scene.target(), scene.incarnation());
-    let object = ObjectHandle { file, column: 0, target, unit: 65536, columns: 1, incarnation };
-    let handle = object.seal(&key());
+    let object = ObjectHandle {
+        file,
+        column: 0,
+        target,
+        unit: 65536,
+        columns: 1,
+        incarnation,
+        epoch: 0,
+        layout_epoch: 0,
+    };
+    let handle = object.seal_for(Holder::Writer, &key());
     // As a metaserver does before it hands a layout out.
     let (program, entropy) = ((wire::data::PROGRAM, wire::data::VERSION), Arc::new(SeededEntropy::new(4)));
     let peer = nfs::Peer::new(scene.data.address(), program, crate::peer_key(), entropy);
-    let args = wire::data::make::Args { handles: vec![handle.clone()] };
+    let args = wire::data::make::Args { handles: vec![object.seal(&key())] };
     let made: Result<wire::data::make::Res, _> =
         peer.call(wire::data::Procedure::Make as u32, &args, std::time::Duration::from_secs(60)).await;
     made.expect("it answers").expect("the object is made");

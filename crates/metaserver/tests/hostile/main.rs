@@ -4,6 +4,7 @@ mod client;
 mod compounds;
 mod half_records;
 mod handles;
+mod late_writes;
 mod names;
 mod numbers;
 mod rpc;

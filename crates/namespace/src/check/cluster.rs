@@ -18,23 +18,26 @@ pub(super) fn check(
     inodes: &BTreeMap<InodeId, Inode>,
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
-    let mut truncations = BTreeMap::new();
+    let (mut truncations, mut fences) = (BTreeMap::new(), BTreeMap::new());
+    let mut pending = BTreeMap::new();
     for (key, deferred) in table::<DeferredOp>(view, keys::DEFERRED, findings)? {
         findings.expect(key == keys::deferred(deferred.id) && deferred.id < counters.next_deferred, || {
             format!("{deferred:?} is under {key:02x?}")
         });
         let inode = inodes.get(&deferred.inode);
         match deferred.kind {
-            DeferredKind::Truncate(_) => {
+            DeferredKind::Truncate(_) | DeferredKind::Fence => {
                 let agrees = inode.is_some_and(|inode| {
                     inode.generation == deferred.generation && inode.columns() == Some(deferred.layout)
                 });
                 findings.expect(agrees, || format!("{deferred:?} is of {inode:?}"));
-                if let Some(other) = truncations.insert(keys::truncate(deferred.inode), deferred.id) {
-                    findings.add(format!(
-                        "{:?} has two truncations: {other} and {}",
-                        deferred.inode, deferred.id
-                    ));
+                let (index, key) = match deferred.kind {
+                    DeferredKind::Fence => (&mut fences, keys::fence(deferred.inode)),
+                    _ => (&mut truncations, keys::truncate(deferred.inode)),
+                };
+                let others = [index.insert(key, deferred.id), pending.insert(deferred.inode, deferred.id)];
+                if let Some(other) = others.into_iter().flatten().next() {
+                    findings.add(format!("{deferred:?} is pending beside operation {other}"));
                 }
             }
             DeferredKind::Remove => {
@@ -42,10 +45,13 @@ pub(super) fn check(
             }
         }
     }
-    let indexed = table::<u64>(view, keys::CUTS, findings)?;
+    let indexed = table::<u64>(view, keys::TRUNCATIONS, findings)?;
     findings.expect(indexed == truncations, || {
         format!("files have truncations {indexed:02x?}, there are {truncations:02x?}")
     });
+    let indexed = table::<u64>(view, keys::FENCES, findings)?;
+    findings
+        .expect(indexed == fences, || format!("files have fences {indexed:02x?}, there are {fences:02x?}"));
 
     let mut held = BTreeMap::new();
     for (key, server) in table::<DataServer>(view, keys::DATA_SERVERS, findings)? {

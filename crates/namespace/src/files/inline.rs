@@ -36,15 +36,19 @@ pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8
 }
 
 /// Intent of a migration: the file may have objects from now on. For a file without data whose objects were
-/// made it is also the outcome.
+/// made it is also the outcome. Writes of an earlier attempt are void from now on.
 pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
-    if file.data == DataPlace::Inline {
-        let all_there = inode.written == 0 && made == Some(file.layout);
-        inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Migrating });
-        plan.put_inode(&inode)?;
+    match file.data {
+        DataPlace::Inline => {
+            let all_there = inode.written == 0 && made == Some(file.layout);
+            inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Migrating });
+        }
+        DataPlace::Migrating => inode.raise_epoch(),
+        DataPlace::Striped => return Ok(Reply::Attributes { inode, deferred: None }),
     }
+    plan.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
@@ -65,13 +69,21 @@ pub(crate) fn place_as(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
 }
 
 /// Outcome of a migration: every byte is in the objects, durably.
-pub(crate) fn migrated(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
+pub(crate) fn migrated(
+    plan: &mut Plan<'_>,
+    inode: InodeId,
+    layout: FileLayout,
+    epoch: u32,
+) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     match file.data {
         DataPlace::Inline => return Err(Error::Invalid.into()),
-        // An earlier leader copied the data to targets that the file no longer has.
-        DataPlace::Migrating if file.layout != layout => return Err(Error::Delay.into()),
+        // An earlier leader copied the data to targets that the file no longer has, or a later attempt has
+        // begun, whose writes would come after those of clients.
+        DataPlace::Migrating if (file.layout, inode.epoch) != (layout, epoch) => {
+            return Err(Error::Delay.into());
+        }
         DataPlace::Migrating => {
             forget(plan, &inode);
             inode.move_data(DataPlace::Striped);

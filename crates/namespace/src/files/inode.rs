@@ -71,13 +71,18 @@ impl Inode {
     /// Changes the size: a truncation, or an extension without data.
     pub(crate) fn resize(&mut self, size: u64) {
         self.size = size;
-        self.truncations = self.truncations.wrapping_add(1);
         self.written = self.written.min(size);
     }
 
-    /// Notes a relocation of columns: it counts as a truncation for writes under way.
-    pub(crate) fn moved(&mut self) {
-        self.truncations = self.truncations.wrapping_add(1);
+    /// Raises the object epoch of calls.
+    pub(crate) fn raise_epoch(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Raises the object epoch of calls and layouts.
+    pub(crate) fn fence(&mut self) {
+        self.raise_epoch();
+        self.layout_epoch = self.epoch;
     }
 
     /// Notes that there are data up to `end`. Returns true if the file grew.

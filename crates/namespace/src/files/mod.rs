@@ -2,6 +2,7 @@
 
 pub(crate) mod create;
 pub(crate) mod entry;
+pub(crate) mod epoch;
 pub(crate) mod inline;
 mod inode;
 pub(crate) mod link;

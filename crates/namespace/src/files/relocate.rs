@@ -3,7 +3,7 @@
 use super::set_attributes::file_of;
 use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
-use crate::{DataPlace, Error, File, FileLayout, InodeId, Kind, Reply, read};
+use crate::{DataPlace, Error, File, FileLayout, FileVersion, InodeId, Kind, Reply, deferred, read};
 
 /// Replaces the layout `from` by `to`; a repetition has no effect.
 pub(crate) fn relocate(
@@ -11,13 +11,14 @@ pub(crate) fn relocate(
     inode: InodeId,
     from: FileLayout,
     to: FileLayout,
+    checked: FileVersion,
 ) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     if file.layout == to {
         return Ok(Reply::Attributes { inode, deferred: None });
     }
-    if file.layout != from {
+    if file.layout != from || read::version(plan.view(), &inode)? != checked {
         return Err(Error::Delay.into());
     }
     if file.data == DataPlace::Striped {
@@ -32,9 +33,10 @@ pub(crate) fn relocate(
             return Err(Error::Delay.into());
         }
         // A write through a metaserver may be on its way to an old target: its `Wrote` will be refused.
-        inode.moved();
+        inode.raise_epoch();
     }
     inode.kind = Kind::File(File { layout: to, ..file });
     plan.put_inode(&inode)?;
+    deferred::repeat_pending(plan, &inode)?;
     Ok(Reply::Attributes { inode, deferred: None })
 }

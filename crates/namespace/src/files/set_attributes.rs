@@ -56,13 +56,13 @@ pub(crate) fn set_attributes(
 }
 
 /// Outcome of a write through a metaserver.
-pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, truncations: u32) -> Result<Reply, Stop> {
+pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, epoch: u32) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     if end > SIZE_BYTES_MAX {
         return Err(Error::TooLarge.into());
     }
-    if inode.truncations != truncations || file.data != DataPlace::Striped {
+    if inode.epoch != epoch || file.data != DataPlace::Striped {
         return Err(Error::Delay.into());
     }
     delegation::check(plan, inode.id)?;

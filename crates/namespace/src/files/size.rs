@@ -20,6 +20,7 @@ pub(crate) fn check(plan: &Plan<'_>, inode: &Inode, layout_of: Option<ClientId>)
 pub(crate) fn set(plan: &mut Plan<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, Stop> {
     let deferred = match inode.file() {
         Some(File { data: DataPlace::Striped, layout }) => {
+            inode.raise_epoch();
             Some(deferred::truncate(plan, inode, layout, size)?)
         }
         Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) => {

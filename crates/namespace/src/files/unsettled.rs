@@ -45,7 +45,7 @@ pub(crate) fn observe(plan: &mut Plan<'_>, files: &[Observation]) -> Result<Repl
     for observed in files {
         let Some(mut inode) = read::inode(plan.view(), observed.inode)? else { continue };
         let Some(mut mark) = read::unsettled(plan.view(), observed.inode)? else { continue };
-        if inode.truncations != observed.truncations {
+        if inode.epoch != observed.epoch {
             continue;
         }
         let news = mark.version != observed.version;
@@ -73,10 +73,7 @@ pub(crate) fn committed(
     observed: &Observation,
 ) -> Result<(), StoreError> {
     let Some(mut mark) = read::unsettled(plan.view(), inode.id)? else { return Ok(()) };
-    if observed.inode != inode.id
-        || observed.truncations != inode.truncations
-        || observed.version == mark.version
-    {
+    if observed.inode != inode.id || observed.epoch != inode.epoch || observed.version == mark.version {
         return Ok(());
     }
     take(inode, &mut mark, observed, plan.now());

@@ -7,7 +7,7 @@ use store::{StoreError, View};
 
 use super::scan_records;
 use crate::record::{CookieEntry, InodeHead, Name, Xattr, XattrHead, decode_data, decode_head, get};
-use crate::{Entry, Inode, InodeId, Kind, StripePolicy, Unsettled, keys};
+use crate::{Entry, FileVersion, Inode, InodeId, Kind, StripePolicy, Unsettled, keys};
 
 /// Maximum depth of directories: more than any path has, so that a cycle is found.
 const DEPTH_MAX: usize = 1 << 20;
@@ -173,6 +173,23 @@ pub fn to_settle(view: &dyn View, after: InodeId, max: usize) -> Result<Vec<Inod
 /// [`StoreError`] when the store fails.
 pub fn pending_truncation(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
     Ok(view.get(&keys::truncate(inode))?.is_some())
+}
+
+/// True if data servers of the file may not know its epoch: a fence or a truncation is pending.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn pending_fence(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(view.get(&keys::fence(inode))?.is_some() || pending_truncation(view, inode)?)
+}
+
+/// Version of a file's data.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn version(view: &dyn View, inode: &Inode) -> Result<FileVersion, StoreError> {
+    let grant = unsettled(view, inode.id)?.map_or(0, |mark| mark.grant);
+    Ok(FileVersion { epoch: inode.epoch, change: inode.change, grant })
 }
 
 /// Stripe policy for new files in `dir`: the policy of the nearest directory above that has one.

@@ -11,8 +11,9 @@ use std::ops::ControlFlow;
 use store::StoreError;
 
 use super::client;
+use crate::files::epoch;
 use crate::plan::{Plan, Stop};
-use crate::{ClientId, ClientRecord, Error, Reply, keys, read};
+use crate::{ClientId, ClientRecord, Error, InodeId, Reply, keys, read};
 
 /// Maximum of records of other states that a request checks for conflicts. The checks take 2 to 9 ms.
 pub(super) const LOOKED_AT_MAX: usize = 1024;
@@ -22,7 +23,7 @@ pub(super) const LOOKED_AT_MAX: usize = 1024;
 pub(super) const LAPSED_AT_ONCE_MAX: usize = 8;
 
 /// Lapsed clients that conflict with a request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct InTheWay {
     lapsed: Vec<ClientRecord>,
     /// True if there are more records than a request checks.
@@ -51,6 +52,16 @@ impl InTheWay {
     /// True if the request has to be repeated: see [`InTheWay::end_some`].
     pub fn is_crowd(&self) -> bool {
         self.unseen || self.lapsed.len() > LAPSED_AT_ONCE_MAX
+    }
+
+    /// True if the end of these clients leaves a fence of the file: they may still write to it.
+    pub fn leave_a_fence(&self, plan: &Plan<'_>, inode: InodeId) -> Result<bool, Stop> {
+        if self.lapsed.is_empty() {
+            return Ok(false);
+        }
+        let mut after = plan.clone();
+        self.clone().end(&mut after)?;
+        epoch::is_unfenced(&after, inode)
     }
 
     /// Ends the clients, at most [`LAPSED_AT_ONCE_MAX`] of them.

@@ -17,8 +17,9 @@
 
 use store::StoreError;
 
-use super::{conflicts, layout_state, table};
-use crate::files::remove;
+use super::layout_state::{self, Ended};
+use super::{conflicts, table};
+use crate::files::{epoch, remove};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{Use, get};
 use crate::{
@@ -59,8 +60,8 @@ pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Op
     }
     let uses = uses(plan, inode)?;
     let contended = uses.writing > 0 || uses.denying_read > 0;
-    // A client after OPEN_DOWNGRADE may still write through its layout.
-    if contended || uses.writing_layouts > 0 {
+    // A client after OPEN_DOWNGRADE may still write through its layout, and one that has ended, too.
+    if contended || uses.writing_layouts > 0 || epoch::is_unfenced(plan, inode)? {
         return Ok(None);
     }
     let full = read::client_uses(plan.view(), client)? >= CLIENT_STATES_MAX;
@@ -83,7 +84,7 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid)
     if state.revoked {
         return Err(Error::DelegationRevoked.into());
     }
-    end(plan, state)?;
+    end(plan, state, Ended::Returned)?;
     Ok(Reply::Done)
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid)
 pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId) -> Result<Reply, Stop> {
     match read::state(plan.view(), delegation)? {
         Some(State::Delegation(state)) if state.client == client && !state.revoked => {
-            end(plan, state)?;
+            end(plan, state, Ended::Revoked)?;
             table::insert(plan, &State::Delegation(DelegationState { revoked: true, ..state }))?;
         }
         _ => {} // returned meanwhile
@@ -99,15 +100,15 @@ pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId)
     Ok(Reply::Done)
 }
 
-/// Ends a delegation. If the client has no open of the file, its layout ends as well. An unused file without
-/// a name is discarded.
-pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState) -> Result<(), Stop> {
+/// Ends a delegation. If the client has no open of the file, its layout ends as well, for the same reason. An
+/// unused file without a name is discarded.
+pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState, why: Ended) -> Result<(), Stop> {
     table::remove(plan, &State::Delegation(state))?;
     if state.revoked {
         return Ok(());
     }
     if !read::any_key(plan.view(), &keys::open(state.inode, state.client, &[]))? {
-        layout_state::end_of_client(plan, state.inode, state.client)?;
+        layout_state::end_of_client(plan, state.inode, state.client, why)?;
     }
     remove::discard_if_orphan(plan, state.inode)
 }

@@ -6,13 +6,22 @@
 use store::StoreError;
 
 use super::{conflicts, leftovers, open, table};
-use crate::files::{remove, unsettled};
+use crate::files::{epoch, remove, unsettled};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
 use crate::{
     ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Observation, Reply,
     ReturnScope, SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
 };
+
+/// Reason of the end of a layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The client returned it, or has none.
+    Returned,
+    /// The client lost it, and may still write.
+    Revoked,
+}
 
 /// Request of a client for a layout of a file.
 pub(crate) struct Asking {
@@ -106,7 +115,7 @@ pub(crate) fn get_layout(
             stateid
         }
     };
-    Ok(Reply::Layout { stateid, inode, generation: file.generation, layout })
+    Ok(Reply::Layout { stateid, inode, generation: file.generation, layout, layout_epoch: file.layout_epoch })
 }
 
 pub(crate) fn commit(
@@ -189,28 +198,62 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, scope: &ReturnSco
     match scope {
         ReturnScope::File { inode, stateid } => {
             let state = find(plan, client, *inode, *stateid)?;
-            end(plan, state)?;
+            end(plan, state, Ended::Returned)?;
         }
-        ReturnScope::Revoke { layout } => match read::state(plan.view(), *layout)? {
-            Some(State::Layout(state)) if state.client == client => end(plan, state)?,
-            _ => {} // returned meanwhile
-        },
+        ReturnScope::Revoke { layout } => end_by_id(plan, client, *layout, Ended::Revoked)?,
+        ReturnScope::Unknown { layout } => end_by_id(plan, client, *layout, Ended::Returned)?,
         ReturnScope::All => leftovers::of_layouts(plan, client)?,
     }
     Ok(Reply::State { stateid: None })
 }
 
 /// Ends the layout of the file that `client` has, if any. The caller must discard an orphan.
-pub(super) fn end_of_client(plan: &mut Plan<'_>, inode: InodeId, client: ClientId) -> Result<(), Stop> {
+pub(super) fn end_of_client(
+    plan: &mut Plan<'_>,
+    inode: InodeId,
+    client: ClientId,
+    why: Ended,
+) -> Result<(), Stop> {
     match of_client(plan, inode, client)? {
-        Some(state) => table::remove(plan, &State::Layout(state)),
+        Some(state) => remove_state(plan, state, why),
         None => Ok(()),
     }
 }
 
-pub(super) fn end(plan: &mut Plan<'_>, state: LayoutState) -> Result<(), Stop> {
-    table::remove(plan, &State::Layout(state))?;
+pub(super) fn end(plan: &mut Plan<'_>, state: LayoutState, why: Ended) -> Result<(), Stop> {
+    remove_state(plan, state, why)?;
     remove::discard_if_orphan(plan, state.inode)
+}
+
+fn remove_state(plan: &mut Plan<'_>, state: LayoutState, why: Ended) -> Result<(), Stop> {
+    table::remove(plan, &State::Layout(state))?;
+    match (why, state.mode) {
+        (Ended::Revoked, IoMode::ReadWrite) => epoch::fence(plan, state.inode),
+        (Ended::Revoked, IoMode::Read) | (Ended::Returned, _) => Ok(()),
+    }
+}
+
+/// Ends the layout `id`, unless it was returned meanwhile.
+fn end_by_id(plan: &mut Plan<'_>, client: ClientId, id: StateId, why: Ended) -> Result<(), Stop> {
+    match read::state(plan.view(), id)? {
+        Some(State::Layout(state)) if state.client == client => end(plan, state, why),
+        _ => Ok(()),
+    }
+}
+
+/// True if a client that has ended has a layout to write of the file as a leftover, or may have one: there are
+/// too many to be sure.
+pub(crate) fn is_left(plan: &Plan<'_>, inode: InodeId) -> Result<bool, StoreError> {
+    if !read::any_key(plan.view(), &keys::of(keys::LEFTOVERS, &[0]))? {
+        return Ok(false); // the usual case
+    }
+    let (found, more) = conflicts::first_keys(plan, &keys::of(keys::LAYOUTS, &[inode.0]))?;
+    for key in found {
+        if read::client(plan.view(), ClientId(keys::number(&key, 9)))?.is_none() {
+            return Ok(true);
+        }
+    }
+    Ok(more)
 }
 
 /// Returns the layout of this file with `stateid`.

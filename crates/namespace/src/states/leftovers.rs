@@ -25,7 +25,8 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use store::StoreError;
 
-use super::{layout_state, lock, ranges, table};
+use super::layout_state::{self, Ended};
+use super::{lock, ranges, table};
 use crate::files::remove;
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
@@ -115,13 +116,12 @@ fn states_after(plan: &Plan<'_>, client: ClientId, after: StateId) -> Result<Vec
 /// separately from their open: the client has ended, so the order does not matter.
 fn remove_state(plan: &mut Plan<'_>, id: StateId) -> Result<(), Stop> {
     let state = read::state(plan.view(), id)?.ok_or(Broken("a client has a state that is not there"))?;
-    if let State::Lock(lock) = state {
-        return lock::end(plan, lock);
-    }
-    table::remove(plan, &state)?;
     match state {
-        State::Lock(_) | State::Delegation(DelegationState { revoked: true, .. }) => Ok(()),
-        State::Open(_) | State::Layout(_) | State::Delegation(_) => {
+        State::Lock(lock) => lock::end(plan, lock),
+        State::Layout(layout) => layout_state::end(plan, layout, Ended::Revoked),
+        State::Delegation(DelegationState { revoked: true, .. }) => table::remove(plan, &state),
+        State::Open(_) | State::Delegation(_) => {
+            table::remove(plan, &state)?;
             remove::discard_if_orphan(plan, state.inode())
         }
     }
@@ -200,7 +200,7 @@ fn remove_layouts(plan: &mut Plan<'_>, client: ClientId, mut done: LeftLayouts) 
             break;
         }
         if let Some(State::Layout(layout)) = read::state(plan.view(), id)? {
-            layout_state::end(plan, layout)?;
+            layout_state::end(plan, layout, Ended::Returned)?;
         }
         done.after = id;
     }

@@ -5,6 +5,7 @@
 
 use super::conflicts::{self, InTheWay};
 use super::{leftovers, open, ranges, table};
+use crate::files::epoch;
 use crate::plan::{Broken, Plan, Stop};
 use crate::read::LockTest;
 use crate::record::get;
@@ -48,6 +49,10 @@ pub(crate) fn lock(
         return Err(Error::OpenMode.into());
     }
     table::check_room(plan, client)?;
+    // A client that has ended may still write: the owner of the lock would not be alone.
+    if epoch::is_unfenced(plan, inode)? {
+        return Err(Error::Delay.into());
+    }
     let test = LockTest { inode, client, owner: &owner, kind, range };
     if known.as_ref().map(|known| ranges::touches_many(plan, known, range)).transpose()?.unwrap_or(false) {
         // A search between the owner's ranges would be as much work as changing them one by one.
@@ -69,6 +74,9 @@ pub(crate) fn lock(
             return lapsed.end_some(plan, Error::Delay);
         }
         lapsed.end(plan)?;
+        if epoch::is_unfenced(plan, inode)? {
+            return Ok(Reply::Refused(Error::Delay)); // the clients in the way have ended, all the same
+        }
     }
 
     let (before, mut state) = match known {

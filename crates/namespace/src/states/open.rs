@@ -3,9 +3,10 @@
 use store::StoreError;
 
 use super::conflicts::{self, InTheWay};
-use super::{delegation, layout_state, leftovers, table};
+use super::layout_state::{self, Ended};
+use super::{delegation, leftovers, table};
 use crate::files::create::{self, Found};
-use crate::files::{entry, remove, size};
+use crate::files::{entry, epoch, remove, size};
 use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{
@@ -72,6 +73,15 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
             }
             if truncation {
                 size::check(plan, &inode, Some(open.client))?;
+            }
+            // A share that denies writing must not be granted while a client that has ended may still write.
+            if open.deny != Share::NONE {
+                if epoch::is_unfenced(plan, inode.id)? {
+                    return Err(Error::Delay.into());
+                }
+                if lapsed.leave_a_fence(plan, inode.id)? {
+                    return lapsed.end_some(plan, Error::ShareDenied);
+                }
             }
             delegation::check_open(plan, inode.id, open, truncation)?;
             // The new open is added first, so that a file without a name that only lapsed clients had open
@@ -185,7 +195,7 @@ pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     if !read::any_key(plan.view(), &keys::open(open.inode, open.client, &[]))?
         && delegation::of_client(plan, open.inode, open.client)?.is_none()
     {
-        layout_state::end_of_client(plan, open.inode, open.client)?;
+        layout_state::end_of_client(plan, open.inode, open.client, Ended::Returned)?;
     }
     remove::discard_if_orphan(plan, open.inode)
 }

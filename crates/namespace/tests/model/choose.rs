@@ -384,7 +384,8 @@ impl<'a> Chooser<'a> {
                     if self.seldom(8) { self.any_state()? } else { self.layout_state()? };
                 let scope = match self.pick(6) {
                     0..3 => ReturnScope::File { inode, stateid },
-                    3 | 4 => ReturnScope::Revoke { layout: stateid.id },
+                    3 => ReturnScope::Revoke { layout: stateid.id },
+                    4 => ReturnScope::Unknown { layout: stateid.id },
                     _ => ReturnScope::All,
                 };
                 Command::LayoutReturn { client, scope }
@@ -414,14 +415,25 @@ impl<'a> Chooser<'a> {
                 let there = self.plain.layout_of(inode).unwrap_or(other);
                 let (first, from) = (self.pick(2) as u32, if self.seldom(4) { other } else { there });
                 let columns = if self.seldom(4) { other.columns } else { there.columns };
-                Command::Relocate { inode, from, to: FileLayout { first, columns, ..other } }
+                if self.seldom(6) {
+                    return Command::RaiseEpoch { inode, epoch: self.plain.epoch(inode) };
+                }
+                let mut checked = self.plain.version(inode);
+                match self.pick(20) {
+                    0 => checked.epoch = checked.epoch.wrapping_add(1),
+                    1 => checked.change += 1,
+                    2 => checked.grant ^= 1,
+                    _ => {}
+                }
+                Command::Relocate { inode, from, to: FileLayout { first, columns, ..other }, checked }
             }
             7 => {
                 let place = |id: &InodeId| self.plain.place(*id) == Some(DataPlace::Migrating);
                 let migrating = self.plain.nodes.keys().copied().find(place);
                 let inode = migrating.unwrap_or_else(|| self.file());
                 let there = self.plain.layout_of(inode).filter(|_| !self.seldom(6));
-                Command::Migrated { inode, layout: there.unwrap_or(layout(3)) }
+                let epoch = self.plain.epoch(inode).wrapping_sub(u32::from(self.seldom(8)));
+                Command::Migrated { inode, layout: there.unwrap_or(layout(3)), epoch }
             }
             10..14 => Command::Link { inode: self.inode(), dir: self.dir(), name: self.name() },
             14..20 => {
@@ -457,8 +469,8 @@ impl<'a> Chooser<'a> {
             32..35 => {
                 let inode = self.file();
                 // Seldom one that began before the last truncation.
-                let truncations = self.plain.truncations(inode).wrapping_sub(u32::from(self.seldom(10)));
-                Command::Wrote { inode, end: self.one(SIZES), truncations }
+                let epoch = self.plain.epoch(inode).wrapping_sub(u32::from(self.seldom(10)));
+                Command::Wrote { inode, end: self.one(SIZES), epoch }
             }
             35..37 => {
                 let unit = StripeUnit::DEFAULT;
@@ -561,14 +573,14 @@ impl<'a> Chooser<'a> {
         let plain = self.plain;
         let (inode, grant) = self.any(plain.unsettled.iter().map(|(inode, (grant, _))| (*inode, *grant)))?;
         let inode = if self.seldom(12) { self.inode() } else { inode };
-        let truncations = match plain.nodes.get(&inode).map(|node| &node.content) {
-            Some(Content::File { truncations, .. }) => truncations.wrapping_add(u32::from(self.seldom(8))),
+        let epoch = match plain.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { epoch, .. }) => epoch.wrapping_add(u32::from(self.seldom(8))),
             _ => 0,
         };
         Some(Observation {
             inode,
             grant: grant.wrapping_add(u64::from(self.seldom(8))),
-            truncations,
+            epoch,
             end: self.one([0, 5, 90, 70_000, u64::MAX]),
             modified: self.time().unwrap_or_default(),
             version: self.one([1, 2, 3]),

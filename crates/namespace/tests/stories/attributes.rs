@@ -139,10 +139,10 @@ fn a_write_that_a_truncation_overtook_is_done_again() {
     let mut w = World::new();
     let inode = w.file("/f");
     w.wrote("/f", 100).unwrap();
-    let before = w.stat("/f").truncations;
+    let before = w.stat("/f").epoch;
     // The data are at the data servers; then another client truncates the file, and the data with it.
     w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
-    assert_eq!(w.apply(Command::Wrote { inode, end: 200, truncations: before }), Err(Error::Delay));
+    assert_eq!(w.apply(Command::Wrote { inode, end: 200, epoch: before }), Err(Error::Delay));
     assert_eq!(w.stat("/f").size, 0, "or the file would be 200 bytes of zeros that were acknowledged");
     w.wrote("/f", 200).unwrap();
 }

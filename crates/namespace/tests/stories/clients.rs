@@ -144,7 +144,7 @@ fn reclaim_is_complete_once() {
 fn expire_client_frees_everything() {
     let mut w = World::new();
     let (a, b) = (w.client("a"), w.client("b"));
-    w.file("/f");
+    let kept = w.file("/f");
     let orphan = w.file("/g");
     let empty = w.dump().len();
     let open = w.open_as(a, "o", "/f", BOTH, WRITE).unwrap();
@@ -156,7 +156,9 @@ fn expire_client_frees_everything() {
     assert_eq!(w.apply(Command::ExpireClient { client: a }), Err(Error::ClientBusy), "its lease runs");
     w.expire(a).unwrap();
     assert_eq!(w.expire(a), Err(Error::StaleClient));
-    assert_eq!(w.deferred(), [(orphan, DeferredKind::Remove)]);
+    assert_eq!(w.deferred(), [(kept, DeferredKind::Fence), (orphan, DeferredKind::Remove)]);
+    let ids = w.deferred_ops().iter().take(1).map(|fence| fence.id).collect();
+    w.apply(Command::DeferredDone { ids }).unwrap();
     // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one deferred operation more.
     // What their address has is counted in one record, for b.
     assert_eq!(w.dump().len(), empty - 4 - 3 + 1 + 2, "no trace of it is left");

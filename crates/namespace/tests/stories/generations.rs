@@ -30,20 +30,22 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
     let (name, data) = (b"x".to_vec(), bytes::Bytes::from_static(b"data"));
     let layout = LAYOUT;
     let observed =
-        Observation { inode, grant: 0, truncations: 0, end: 9, modified: at(1), version: 1, durable: true };
+        Observation { inode, grant: 0, epoch: 0, end: 9, modified: at(1), version: 1, durable: true };
     let size = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let exists = XattrExists::Either;
     let value = vec![1];
+    let checked = FileVersion { epoch: 0, change: 0, grant: 0 };
     let before = sound.dump();
     for command in [
         Command::WriteInline { inode, offset: 0, data },
         Command::SetAttributes { inode, set: size },
         Command::Link { inode, dir, name: name.clone() },
-        Command::Wrote { inode, end: 9, truncations: 0 },
+        Command::Wrote { inode, end: 9, epoch: 0 },
         Command::Migrate { inode, made: None },
-        Command::Migrated { inode, layout },
+        Command::Migrated { inode, layout, epoch: 0 },
         Command::PlaceAs { inode, layout },
-        Command::Relocate { inode, from: layout, to: layout },
+        Command::Relocate { inode, from: layout, to: layout, checked },
+        Command::RaiseEpoch { inode, epoch: 0 },
         Command::SetXattr { inode, name: name.clone(), value, exists },
         Command::RemoveXattr { inode, name },
         Command::Observe { files: vec![observed] },

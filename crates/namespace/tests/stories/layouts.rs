@@ -253,21 +253,26 @@ fn columns_get_other_targets_when_no_layout_and_no_truncation_names_the_old_ones
     let before = w.stat("/f");
     let from = before.columns().unwrap();
     let to = FileLayout { device: DeviceId(from.device.0 + 1), ..from };
-    let relocate = Command::Relocate { inode, from, to };
-    assert_eq!(w.apply(relocate.clone()), Err(Error::Delay), "a layout is out");
+    let relocate = |w: &World| Command::Relocate { inode, from, to, checked: w.version("/f") };
+    let now = relocate(&w);
+    assert_eq!(w.apply(now), Err(Error::Delay), "a layout is out");
     w.close(a, open).unwrap();
     let wider = FileLayout { columns: from.columns + 1, ..to };
-    assert_eq!(w.apply(Command::Relocate { inode, from, to: wider }), Err(Error::Invalid));
-    assert_eq!(w.apply(Command::Relocate { inode, from: wider, to }), Err(Error::Delay), "it is not there");
+    let checked = w.version("/f");
+    assert_eq!(w.apply(Command::Relocate { inode, from, to: wider, checked }), Err(Error::Invalid));
+    let elsewhere = Command::Relocate { inode, from: wider, to, checked };
+    assert_eq!(w.apply(elsewhere), Err(Error::Delay), "it is not there");
     w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
-    assert_eq!(w.apply(relocate.clone()), Err(Error::Delay), "objects are being truncated");
+    let now = relocate(&w);
+    assert_eq!(w.apply(now), Err(Error::Delay), "objects are being truncated");
     let ids = w.deferred_ops().iter().map(|deferred| deferred.id).collect();
     w.apply(Command::DeferredDone { ids }).unwrap();
-    let truncations = w.stat("/f").truncations;
+    let epoch = w.stat("/f").epoch;
+    let relocate = relocate(&w);
     for _ in 0..2 {
         w.apply(relocate.clone()).unwrap();
-        assert_eq!((w.stat("/f").columns(), w.stat("/f").truncations), (Some(to), truncations + 1));
+        assert_eq!((w.stat("/f").columns(), w.stat("/f").epoch), (Some(to), epoch + 1));
     }
     // A write through a metaserver that went to the old place.
-    assert_eq!(w.apply(Command::Wrote { inode, end: 1, truncations }), Err(Error::Delay));
+    assert_eq!(w.apply(Command::Wrote { inode, end: 1, epoch }), Err(Error::Delay));
 }

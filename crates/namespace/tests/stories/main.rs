@@ -8,6 +8,7 @@ mod cluster;
 mod counted;
 mod delegations;
 mod disk_format;
+mod epochs;
 mod generations;
 mod layouts;
 mod leftovers;

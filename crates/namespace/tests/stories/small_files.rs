@@ -14,8 +14,8 @@ fn place(w: &World, path: &str) -> DataPlace {
 
 /// The data are where the file has its columns now.
 fn migrated(w: &World, inode: InodeId) -> Command {
-    let layout = w.inode(inode).and_then(|inode| inode.layout()).expect("a file");
-    Command::Migrated { inode, layout }
+    let file = w.inode(inode).expect("a file");
+    Command::Migrated { inode, layout: file.layout().expect("a file"), epoch: file.epoch }
 }
 
 #[test]
@@ -112,7 +112,8 @@ fn data_copied_to_where_the_file_was_before_do_not_count_as_being_there() {
     w.apply(Command::Migrate { inode, made: None }).unwrap();
     let (late, from) = (migrated(&w, inode), w.stat("/f").layout().unwrap());
     let to = FileLayout { device: DeviceId(2), ..from };
-    w.apply(Command::Relocate { inode, from, to }).unwrap();
+    let checked = w.version("/f");
+    w.apply(Command::Relocate { inode, from, to, checked }).unwrap();
     assert_eq!(w.apply(late), Err(Error::Delay));
     assert_eq!((place(&w, "/f"), w.small_data("/f").as_str()), (DataPlace::Migrating, "data"));
     let done = migrated(&w, inode);

@@ -33,9 +33,9 @@ impl Written {
 
     /// What the data servers know now: data up to `end`, in their `version`.
     fn seen(&self, end: u64, version: u64) -> Observation {
-        let (inode, truncations) = (self.file, self.w.inode(self.file).map_or(0, |inode| inode.truncations));
+        let (inode, epoch) = (self.file, self.w.inode(self.file).map_or(0, |inode| inode.epoch));
         let grant = self.mark().map_or(0, |mark| mark.grant);
-        Observation { inode, grant, truncations, end, modified: at(1), version, durable: false }
+        Observation { inode, grant, epoch, end, modified: at(1), version, durable: false }
     }
 
     fn observe(&mut self, seen: Observation) {

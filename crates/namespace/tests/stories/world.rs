@@ -146,6 +146,11 @@ impl World {
         })
     }
 
+    /// The version of a file's data.
+    pub fn version(&self, path: &str) -> FileVersion {
+        read::version(&*self.view(), &self.stat(path)).unwrap()
+    }
+
     pub fn stat(&self, path: &str) -> Inode {
         self.inode(self.id(path)).expect("an entry names an inode")
     }
@@ -238,8 +243,8 @@ impl World {
     }
 
     pub fn wrote(&mut self, path: &str, end: u64) -> Outcome {
-        let Inode { id: inode, truncations, .. } = self.stat(path);
-        self.apply(Command::Wrote { inode, end, truncations })
+        let Inode { id: inode, epoch, .. } = self.stat(path);
+        self.apply(Command::Wrote { inode, end, epoch })
     }
 
     pub fn split(&self, path: &str) -> (InodeId, Vec<u8>) {
@@ -498,7 +503,7 @@ impl World {
             version: 0,
             export: InodeId::ROOT,
         })? {
-            Reply::Layout { stateid, inode, layout, generation } => {
+            Reply::Layout { stateid, inode, layout, generation, .. } => {
                 let file = self.stat(path);
                 assert_eq!((inode, layout, generation), (file.id, LAYOUT, file.generation));
                 Ok(stateid)

@@ -39,6 +39,8 @@ xdr_enum! {
         TargetLost = 14,
         /// The target obeys another incarnation of the group than the one that made the handle.
         OtherIncarnation = 15,
+        /// The handle has an earlier epoch than the object.
+        StaleEpoch = 16,
     }
 }
 

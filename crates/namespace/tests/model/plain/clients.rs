@@ -210,7 +210,7 @@ impl Plain {
         for id in ids {
             self.opens.remove(&id);
             self.locks.remove(&id);
-            self.layouts.remove(&id);
+            self.lose_layout(id);
             self.delegations.remove(&id);
             self.collect();
         }

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 42] = [
+const COMMANDS: [&str; 43] = [
     "Create",
     "Link",
     "Remove",
@@ -25,6 +25,7 @@ const COMMANDS: [&str; 42] = [
     "Migrated",
     "PlaceAs",
     "Relocate",
+    "RaiseEpoch",
     "SetStripe",
     "SetXattr",
     "RemoveXattr",

@@ -2,6 +2,7 @@
 
 use namespace::*;
 
+use super::states::PlainLayout;
 use super::{Outcome, Plain};
 
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ impl Plain {
         let wanted = open.delegate && open.access == Share::READ;
         let named = self.inode(inode).links > 0;
         let known = self.delegation_of(open.client, inode).is_some();
-        if !wanted || !named || written || unread || through_layout || known {
+        if !wanted || !named || written || unread || through_layout || known || self.pending_fence(inode) {
             return None;
         }
         let id = self.new_state();
@@ -60,7 +61,11 @@ impl Plain {
     pub(super) fn delegation_revoke(&mut self, client: ClientId, id: StateId) -> Outcome {
         let held = self.delegations.get(&id).filter(|held| held.client == client && !held.revoked);
         if let Some(inode) = held.map(|held| held.inode) {
-            self.end_delegation(id);
+            self.delegations.remove(&id);
+            if let Some(layout) = self.layout_without_open(client, inode) {
+                self.lose_layout(layout);
+            }
+            self.collect();
             self.delegations.insert(id, PlainDelegation { client, inode, revoked: true });
         }
         Ok(Reply::Done)
@@ -69,16 +74,20 @@ impl Plain {
     pub(super) fn end_delegation(&mut self, id: StateId) {
         let PlainDelegation { client, inode, revoked } = self.delegations.remove(&id).expect("it was there");
         if !revoked {
-            self.end_layout_without_open(client, inode);
+            if let Some(layout) = self.layout_without_open(client, inode) {
+                self.layouts.remove(&layout);
+            }
             self.collect();
         }
     }
 
     /// A layout stays as long as its client has the file open, or may open it without asking.
-    pub(super) fn end_layout_without_open(&mut self, client: ClientId, inode: InodeId) {
+    pub(super) fn layout_without_open(&self, client: ClientId, inode: InodeId) -> Option<StateId> {
         let open = self.opens.values().any(|open| open.client == client && open.inode == inode);
-        if !open && self.delegation_of(client, inode).is_none() {
-            self.layouts.retain(|_, layout| layout.client != client || layout.inode != inode);
+        if open || self.delegation_of(client, inode).is_some() {
+            return None;
         }
+        let is = |layout: &PlainLayout| layout.client == client && layout.inode == inode;
+        self.layouts.iter().find(|(_, layout)| is(layout)).map(|(id, _)| *id)
     }
 }

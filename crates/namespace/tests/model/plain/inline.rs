@@ -60,21 +60,26 @@ impl Plain {
 
     pub(super) fn migrate(&mut self, inode: InodeId, made: Option<FileLayout>) -> Outcome {
         self.need_file(inode)?;
-        if let Content::File { place: place @ DataPlace::Inline, bytes, layout, .. } =
-            &mut self.node(inode)?.content
-        {
-            let all_there = bytes.is_empty() && made == Some(*layout);
-            *place = if all_there { DataPlace::Striped } else { DataPlace::Migrating };
+        let Content::File { place, bytes, layout, epoch, .. } = &mut self.node(inode)?.content else {
+            panic!("only files have data")
+        };
+        match place {
+            DataPlace::Inline => {
+                let all_there = bytes.is_empty() && made == Some(*layout);
+                *place = if all_there { DataPlace::Striped } else { DataPlace::Migrating };
+            }
+            DataPlace::Migrating => *epoch += 1,
+            DataPlace::Striped => {}
         }
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
-    pub(super) fn migrated(&mut self, inode: InodeId, to: FileLayout) -> Outcome {
+    pub(super) fn migrated(&mut self, inode: InodeId, to: FileLayout, attempt: u32) -> Outcome {
         if self.need_file(inode)? == DataPlace::Inline {
             return Err(Error::Invalid);
         }
-        if let Content::File { layout, place, bytes, .. } = &mut self.node(inode)?.content {
-            if *place == DataPlace::Migrating && *layout != to {
+        if let Content::File { layout, place, bytes, epoch, .. } = &mut self.node(inode)?.content {
+            if *place == DataPlace::Migrating && (*layout != to || *epoch != attempt) {
                 return Err(Error::Delay);
             }
             (*place, *bytes) = (DataPlace::Striped, Vec::new());
@@ -104,15 +109,22 @@ impl Plain {
         }
     }
 
-    pub(super) fn relocate(&mut self, inode: InodeId, from: FileLayout, to: FileLayout) -> Outcome {
+    pub(super) fn relocate(
+        &mut self,
+        inode: InodeId,
+        from: FileLayout,
+        to: FileLayout,
+        checked: FileVersion,
+    ) -> Outcome {
         let place = self.need_file(inode)?;
         let busy =
             self.pending_truncation(inode) || self.layouts.values().any(|layout| layout.inode == inode);
-        let Content::File { layout, truncations, .. } = &mut self.node(inode)?.content else {
+        let version = self.version(inode);
+        let Content::File { layout, epoch, .. } = &mut self.node(inode)?.content else {
             panic!("only files have columns")
         };
         if *layout != to {
-            if *layout != from {
+            if *layout != from || version != checked {
                 return Err(Error::Delay);
             }
             if place == DataPlace::Striped {
@@ -122,9 +134,10 @@ impl Plain {
                 if busy {
                     return Err(Error::Delay);
                 }
-                *truncations += 1;
+                *epoch += 1;
             }
             *layout = to;
+            self.repeat_pending(inode);
         }
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }

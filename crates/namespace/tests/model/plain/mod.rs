@@ -7,6 +7,7 @@ mod clients;
 mod cluster;
 mod coverage;
 mod delegations;
+mod epochs;
 mod inline;
 mod names;
 mod states;
@@ -84,7 +85,8 @@ pub enum Content {
         bytes: Vec<u8>,
         size: u64,
         written: u64,
-        truncations: u32,
+        epoch: u32,
+        layout_epoch: u32,
     },
     Directory {
         entries: BTreeMap<Vec<u8>, (u64, InodeId)>,
@@ -195,12 +197,13 @@ impl Plain {
             Command::Remove { dir, name, expect } => self.remove(dir, &name, expect),
             Command::Rename { from_dir, from, to_dir, to } => self.rename(from_dir, &from, to_dir, &to),
             Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
-            Command::Wrote { inode, end, truncations } => self.wrote(inode, end, truncations),
+            Command::Wrote { inode, end, epoch } => self.wrote(inode, end, epoch),
             Command::WriteInline { inode, offset, data } => self.write_inline(inode, offset, &data),
             Command::Migrate { inode, made } => self.migrate(inode, made),
-            Command::Migrated { inode, layout } => self.migrated(inode, layout),
+            Command::Migrated { inode, layout, epoch } => self.migrated(inode, layout, epoch),
             Command::PlaceAs { inode, layout } => self.place_as(inode, layout),
-            Command::Relocate { inode, from, to } => self.relocate(inode, from, to),
+            Command::Relocate { inode, from, to, checked } => self.relocate(inode, from, to, checked),
+            Command::RaiseEpoch { inode, epoch } => self.raise_epoch(inode, epoch),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
             Command::SetXattr { inode, name, value, exists } => self.set_xattr(inode, name, value, exists),
             Command::RemoveXattr { inode, name } => self.remove_xattr(inode, &name),

@@ -47,9 +47,9 @@ impl Plain {
     /// The inode as the machine should show it.
     pub fn inode(&self, id: InodeId) -> Inode {
         let node = &self.nodes[&id];
-        let (written, truncations) = match &node.content {
-            Content::File { written, truncations, .. } => (*written, *truncations),
-            _ => (0, 0),
+        let (written, epoch, layout_epoch) = match &node.content {
+            Content::File { written, epoch, layout_epoch, .. } => (*written, *epoch, *layout_epoch),
+            _ => (0, 0, 0),
         };
         let (kind, size) = match &node.content {
             Content::File { layout, place, size, .. } => {
@@ -74,7 +74,8 @@ impl Plain {
             links: self.links(id),
             size,
             written,
-            truncations,
+            epoch,
+            layout_epoch,
             accessed: node.accessed,
             modified: node.modified,
             changed: node.changed,
@@ -161,7 +162,13 @@ impl Plain {
         }
     }
 
-    fn defer(&mut self, inode: InodeId, generation: u32, layout: FileLayout, kind: DeferredKind) -> u64 {
+    pub(super) fn defer(
+        &mut self,
+        inode: InodeId,
+        generation: u32,
+        layout: FileLayout,
+        kind: DeferredKind,
+    ) -> u64 {
         let id = self.next_deferred;
         self.next_deferred += 1;
         self.deferred.insert(id, DeferredOp { id, inode, generation, layout, kind });
@@ -180,16 +187,16 @@ impl Plain {
     /// The file has `size` bytes now, and nothing above.
     pub(super) fn truncate(&mut self, inode: InodeId, new: u64) -> Option<u64> {
         let node = self.nodes.get_mut(&inode).expect("is");
-        let Content::File { layout, place, bytes, size, written, truncations } = &mut node.content else {
+        let Content::File { layout, place, bytes, size, written, epoch, .. } = &mut node.content else {
             panic!("only files are truncated")
         };
         *size = new;
         *written = new.min(*written);
-        *truncations += 1;
         bytes.truncate(usize::try_from(new).unwrap_or(usize::MAX));
         if *place == DataPlace::Inline {
             return None;
         }
+        *epoch += 1;
         let (layout, generation) = (*layout, node.generation);
         let mut least = new;
         self.deferred.retain(|_, deferred| match deferred.kind {
@@ -197,6 +204,7 @@ impl Plain {
                 least = least.min(size);
                 false
             }
+            DeferredKind::Fence => deferred.inode != inode,
             _ => true,
         });
         Some(self.defer(inode, generation, layout, DeferredKind::Truncate(least)))
@@ -239,7 +247,8 @@ impl Plain {
                 bytes: Vec::new(),
                 size: 0,
                 written: 0,
-                truncations: 0,
+                epoch: 0,
+                layout_epoch: 0,
             },
             NewNode::Directory => {
                 Content::Directory { entries: Default::default(), next_cookie: 3, stripe: None }
@@ -414,9 +423,9 @@ impl Plain {
     }
 
     /// How often the file's size was set.
-    pub fn truncations(&self, inode: InodeId) -> u32 {
+    pub fn epoch(&self, inode: InodeId) -> u32 {
         match self.nodes.get(&inode).map(|node| &node.content) {
-            Some(Content::File { truncations, .. }) => *truncations,
+            Some(Content::File { epoch, .. }) => *epoch,
             _ => 0,
         }
     }
@@ -424,9 +433,7 @@ impl Plain {
     pub(super) fn wrote(&mut self, inode: InodeId, end: u64, seen: u32) -> Outcome {
         match &mut self.node(inode)?.content {
             Content::File { .. } if end > i64::MAX as u64 => return Err(Error::TooLarge),
-            Content::File { truncations, place, .. }
-                if *truncations != seen || *place != DataPlace::Striped =>
-            {
+            Content::File { epoch, place, .. } if *epoch != seen || *place != DataPlace::Striped => {
                 return Err(Error::Delay);
             }
             Content::File { size, written, .. } => {

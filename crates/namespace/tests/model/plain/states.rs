@@ -155,6 +155,22 @@ impl Plain {
             self.opens.values().filter(conflict).map(|other| other.client).collect();
         let conflict = truncated || open.access.0 & 2 != 0 || open.deny.0 & 1 != 0;
         let delegated = conflict && self.is_delegated_to_another(inode, Some(open.client));
+        if open.deny.0 != 0 {
+            let mut after = self.clone();
+            if !after.make_way(&holders, open.client) {
+                return Err(Error::ShareDenied);
+            }
+            if truncated {
+                self.may_truncate(inode, Some(open.client))?;
+            }
+            if self.pending_fence(inode) {
+                return Err(Error::Delay);
+            }
+            if after.pending_fence(inode) {
+                *self = after;
+                return Ok(Reply::Refused(Error::Delay));
+            }
+        }
         let known =
             self.opens.iter().find(|(_, other)| other.inode == inode && mine(other)).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| self.new_state());
@@ -200,7 +216,9 @@ impl Plain {
     pub(super) fn end_open(&mut self, id: StateId) {
         let PlainOpen { client, inode, .. } = self.opens.remove(&id).expect("it was there");
         self.locks.retain(|_, lock| lock.open != id);
-        self.end_layout_without_open(client, inode);
+        if let Some(layout) = self.layout_without_open(client, inode) {
+            self.layouts.remove(&layout);
+        }
         self.collect();
     }
 
@@ -295,12 +313,18 @@ impl Plain {
         if !allowed {
             return Err(Error::OpenMode);
         }
+        if self.pending_fence(inode) {
+            return Err(Error::Delay);
+        }
         let conflicts = self.all_conflicts(inode, client, &owner, kind, range);
         let holders = conflicts.iter().map(|conflict| conflict.client).collect();
         if let Some(conflict) = conflicts.into_iter().next()
             && !self.make_way(&holders, client)
         {
             return Ok(Reply::Denied(conflict));
+        }
+        if self.pending_fence(inode) {
+            return Ok(Reply::Refused(Error::Delay));
         }
         let mine = |lock: &PlainLock| lock.client == client && lock.inode == inode && lock.owner == owner;
         let known = self.locks.iter().find(|(_, lock)| mine(lock)).map(|(id, _)| *id);
@@ -420,13 +444,7 @@ impl Plain {
         if mode == IoMode::ReadWrite {
             self.unsettled.entry(inode).or_insert((0, version)).0 = self.random;
         }
-        Ok(Reply::Layout { stateid, inode, generation, layout })
-    }
-
-    pub fn pending_truncation(&self, inode: InodeId) -> bool {
-        self.deferred
-            .values()
-            .any(|deferred| deferred.inode == inode && deferred.kind != DeferredKind::Remove)
+        Ok(Reply::Layout { stateid, inode, generation, layout, layout_epoch: self.inode(inode).layout_epoch })
     }
 
     pub(super) fn layout_commit(
@@ -473,6 +491,15 @@ impl Plain {
         Ok(Reply::Committed { size: (size > before).then_some(size) })
     }
 
+    /// The client loses a layout, and may still write through it.
+    pub(super) fn lose_layout(&mut self, id: StateId) {
+        if let Some(layout) = self.layouts.remove(&id)
+            && layout.mode == IoMode::ReadWrite
+        {
+            self.fence(layout.inode);
+        }
+    }
+
     pub(super) fn layout_recall(&mut self, client: ClientId, inode: InodeId) -> Outcome {
         for (id, layout) in &mut self.layouts {
             if layout.client == client && layout.inode == inode {
@@ -491,6 +518,11 @@ impl Plain {
             }
             ReturnScope::All => self.layouts.retain(|_, layout| layout.client != client),
             ReturnScope::Revoke { layout } => {
+                if self.layouts.get(layout).is_some_and(|held| held.client == client) {
+                    self.lose_layout(*layout);
+                }
+            }
+            ReturnScope::Unknown { layout } => {
                 self.layouts.retain(|id, held| held.client != client || id != layout);
             }
         }

@@ -16,7 +16,7 @@ impl Plain {
     /// Whether a file is as it was when it was looked at, but for what its objects say.
     fn is_current(&self, observed: &Observation) -> bool {
         match self.nodes.get(&observed.inode).map(|node| &node.content) {
-            Some(Content::File { truncations, .. }) => *truncations == observed.truncations,
+            Some(Content::File { epoch, .. }) => *epoch == observed.epoch,
             _ => false,
         }
     }

@@ -1,0 +1,308 @@
+//! Object epochs: the calls that an object still obeys.
+//!
+//! The state machine raises a file's epoch when something must not happen any more: a client lost its layout,
+//! a call got no answer, the file is truncated. Each handle carries the epochs of its minting. The first call
+//! with a later one raises the object's:
+//!
+//! ```text
+//! epoch 3   WRITE ───────▶│ refused from here on
+//!           WRITE ────▶ ends ┐
+//! epoch 4            STAT ───┴▶ alone: mark stored and synced ─▶ its own work ─▶ answer
+//! ```
+//!
+//! So when a call with epoch 4 is answered, no call with epoch 3 is under way, and none will be carried out,
+//! also after a crash. The mark is an extended attribute of the object's file: `user.heorot.epoch`.
+//!
+//! ```text
+//! │version 1│incarnation 8│epoch 4│layout epoch 4│truncated 4│crc32c 4│   big-endian
+//! ```
+//!
+//! No mark is epoch 0 of any incarnation. The epoch is that of the calls of metaservers. The layout epoch is
+//! what it was at the last fence: a handle of a layout from before is refused. A truncation has an epoch of its
+//! own, which the mark notes: the same call again, also a late one, does nothing.
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use wire::handle::{Holder, ObjectHandle};
+
+use crate::object::ObjectName;
+use crate::objects::ObjectError;
+
+/// Name of the extended attribute.
+pub(crate) const ATTRIBUTE: &str = "user.heorot.epoch";
+/// Length of the attribute in bytes.
+pub(crate) const MARK_BYTES: usize = 25;
+const VERSION: u8 = 1;
+
+/// Epochs of a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epoch {
+    /// Incarnation of the metaservers: see [`ObjectHandle::incarnation`].
+    pub incarnation: u64,
+    /// What the handle is for.
+    pub call: CallEpoch,
+}
+
+/// Epoch of a call, by its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallEpoch {
+    /// A client with a layout of this epoch.
+    Layout(u32),
+    /// A server: the file's epoch, and that of its last fence.
+    Server(u32, u32),
+}
+
+/// An object as a handle names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectRef {
+    /// Its name.
+    pub name: ObjectName,
+    /// Epochs of the handle.
+    pub epoch: Epoch,
+}
+
+impl ObjectRef {
+    /// The object of an opened handle.
+    #[must_use]
+    pub fn new(handle: &ObjectHandle, holder: Holder) -> Self {
+        let call = match holder {
+            Holder::Reader | Holder::Writer => CallEpoch::Layout(handle.layout_epoch),
+            Holder::Server => CallEpoch::Server(handle.epoch, handle.layout_epoch),
+        };
+        Self { name: handle.into(), epoch: Epoch { incarnation: handle.incarnation, call } }
+    }
+}
+
+/// True if the number `a` is later than `b`: numbers wrap (RFC 1982).
+fn is_later(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+fn later(a: u32, b: u32) -> u32 {
+    if is_later(a, b) { a } else { b }
+}
+
+/// What an object's file says durably.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Mark {
+    /// Incarnation of the numbers; 0: none yet.
+    pub incarnation: u64,
+    /// Highest epoch of a call.
+    pub epoch: u32,
+    /// Highest epoch of a fence.
+    pub layout_epoch: u32,
+    /// Epoch of the last truncation; 0: none.
+    pub truncated: u32,
+}
+
+impl Mark {
+    /// The mark after a call with this epoch: the same one, if it is the object's. None: the epoch is past. A
+    /// restored group counts from where its backup was, and is later than all before.
+    pub fn after(self, epoch: Epoch) -> Option<Self> {
+        let Epoch { incarnation, call } = epoch;
+        if self.incarnation != 0 && self.incarnation != incarnation {
+            return Self { incarnation, ..Self::default() }.after(epoch);
+        }
+        let raised = match call {
+            CallEpoch::Layout(fence) if is_later(self.layout_epoch, fence) => return None,
+            CallEpoch::Server(number, _) if is_later(self.epoch, number) => return None,
+            CallEpoch::Layout(fence) => Self { layout_epoch: fence, epoch: later(fence, self.epoch), ..self },
+            CallEpoch::Server(number, fence) => {
+                Self { epoch: number, layout_epoch: later(fence, self.layout_epoch), ..self }
+            }
+        };
+        let is_same = (raised.epoch, raised.layout_epoch) == (self.epoch, self.layout_epoch);
+        Some(if is_same { self } else { Self { incarnation, ..raised } })
+    }
+
+    /// This mark, of the epoch of a truncation, after that truncation; none: it was done.
+    pub fn truncated_at(self, epoch: Epoch) -> Option<Self> {
+        let CallEpoch::Server(number, _) = epoch.call else { return Some(self) };
+        let is_done = number != 0 && (self.incarnation, self.truncated) == (epoch.incarnation, number);
+        let noted = if number == 0 { self } else { Self { truncated: number, ..self } };
+        (!is_done).then_some(noted)
+    }
+
+    fn has_epochs_of(self, other: Self) -> bool {
+        Self { truncated: 0, ..self } == Self { truncated: 0, ..other }
+    }
+
+    pub fn to_bytes(self) -> [u8; MARK_BYTES] {
+        let mut bytes = [0; MARK_BYTES];
+        bytes[0] = VERSION;
+        bytes[1..9].copy_from_slice(&self.incarnation.to_be_bytes());
+        bytes[9..13].copy_from_slice(&self.epoch.to_be_bytes());
+        bytes[13..17].copy_from_slice(&self.layout_epoch.to_be_bytes());
+        bytes[17..21].copy_from_slice(&self.truncated.to_be_bytes());
+        let sum = crc32c::crc32c(&bytes[..21]);
+        bytes[21..].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// The mark in these bytes; none: they are damaged, or of a later version.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+        let incarnation = u64::from_be_bytes(bytes.get(1..9)?.try_into().ok()?);
+        let mark = Self { incarnation, epoch: number(9)?, layout_epoch: number(13)?, truncated: number(17)? };
+        (bytes == mark.to_bytes()).then_some(mark)
+    }
+}
+
+/// Outcome of [`EpochGate::enter`].
+pub(crate) enum Entry<'a> {
+    /// The call may go on, and is counted until this is dropped.
+    Entered(RwLockReadGuard<'a, ()>),
+    /// Its epoch is past.
+    Stale,
+    /// Its epoch is later than the object's: [`EpochGate::alone`] raises it.
+    Later,
+}
+
+/// The epochs of an open object, and the calls under way.
+#[derive(Debug)]
+pub(crate) struct EpochGate {
+    state: Mutex<State>,
+    /// Held shared by each call, and alone by a raise.
+    calls: RwLock<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Mark of a raise that has begun: earlier calls do not begin any more.
+    announced: Mark,
+    stored: Mark,
+}
+
+impl EpochGate {
+    pub fn new(mark: Mark) -> Self {
+        Self { state: Mutex::new(State { announced: mark, stored: mark }), calls: RwLock::new(()) }
+    }
+
+    /// Lets a call with this epoch begin.
+    pub fn enter(&self, epoch: Epoch) -> Entry<'_> {
+        // Recursive: one that waits behind a waiting raise could hold a call that a copy between two objects
+        // waits for.
+        let call = self.calls.read_recursive();
+        let state = self.state.lock();
+        match state.announced.after(epoch) {
+            None => Entry::Stale,
+            Some(mark) if mark == state.announced && mark.has_epochs_of(state.stored) => Entry::Entered(call),
+            Some(_) => Entry::Later,
+        }
+    }
+
+    /// Does `work` with the stored mark and the one after this epoch, when all earlier calls have ended. It
+    /// returns the mark that it has stored.
+    ///
+    /// # Errors
+    /// [`ObjectError::StaleEpoch`], or that of the work. Earlier calls stay refused.
+    pub fn alone(
+        &self,
+        epoch: Epoch,
+        work: impl FnOnce(Mark, Mark) -> Result<Mark, ObjectError>,
+    ) -> Result<(), ObjectError> {
+        let announce = || {
+            let mut state = self.state.lock();
+            state.announced = state.announced.after(epoch).ok_or(ObjectError::StaleEpoch)?;
+            let mark = state.stored.after(epoch).ok_or(ObjectError::StaleEpoch)?;
+            Ok((state.stored, mark))
+        };
+        announce()?;
+        let _alone = self.calls.write();
+        let (stored, mark) = announce()?;
+        self.state.lock().stored = work(stored, mark)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(number: u32, fence: u32) -> Epoch {
+        Epoch { incarnation: 7, call: CallEpoch::Server(number, fence) }
+    }
+
+    fn layout(fence: u32) -> Epoch {
+        Epoch { incarnation: 7, call: CallEpoch::Layout(fence) }
+    }
+
+    fn mark(epoch: u32, layout_epoch: u32) -> Mark {
+        Mark { incarnation: 7, epoch, layout_epoch, truncated: 0 }
+    }
+
+    #[test]
+    fn a_mark_with_any_bit_changed_is_none() {
+        let mark = Mark { truncated: 8, ..mark(9, 6) };
+        let bytes = mark.to_bytes();
+        assert_eq!(Mark::from_bytes(&bytes), Some(mark));
+        for bit in 0..bytes.len() * 8 {
+            let mut altered = bytes;
+            altered[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Mark::from_bytes(&altered), None, "bit {bit}");
+        }
+        assert_eq!(Mark::from_bytes(&bytes[..24]), None);
+        assert_eq!(Mark::from_bytes(&[]), None);
+    }
+
+    #[test]
+    fn a_call_is_past_current_or_later() {
+        let table = [
+            (mark(3, 2), server(3, 2), Some(mark(3, 2))),
+            (mark(3, 2), server(2, 2), None),
+            (mark(3, 2), server(4, 2), Some(mark(4, 2))),
+            (mark(3, 2), server(4, 4), Some(mark(4, 4))),
+            // A layout that was granted before the last truncation, and after the last fence.
+            (mark(3, 2), layout(2), Some(mark(3, 2))),
+            (mark(3, 2), layout(1), None),
+            (mark(3, 2), layout(5), Some(mark(5, 5))),
+            (mark(u32::MAX, 2), server(0, 2), Some(mark(0, 2))),
+            (mark(0, 0), server(u32::MAX, 0), None),
+            (Mark::default(), server(0, 0), Some(Mark::default())),
+            (Mark::default(), layout(0), Some(Mark::default())),
+            (Mark::default(), layout(2), Some(mark(2, 2))),
+            // Of a group that was restored from a backup.
+            (Mark { incarnation: 6, ..mark(9, 9) }, server(1, 0), Some(mark(1, 0))),
+            (Mark { incarnation: 6, truncated: 9, ..mark(9, 9) }, layout(1), Some(mark(1, 1))),
+        ];
+        for (before, epoch, after) in table {
+            assert_eq!(before.after(epoch), after, "{before:?} {epoch:?}");
+        }
+    }
+
+    #[test]
+    fn a_raise_refuses_earlier_calls_and_waits_for_those_under_way() {
+        let gate = EpochGate::new(Mark::default());
+        let Entry::Entered(call) = gate.enter(server(0, 0)) else { panic!("it has epoch 0") };
+        assert!(matches!(gate.enter(server(1, 0)), Entry::Later));
+        let raised = |_, mark| Ok(mark);
+        std::thread::scope(|scope| {
+            let raise = scope.spawn(|| gate.alone(server(1, 0), raised));
+            while !matches!(gate.enter(server(0, 0)), Entry::Stale) {
+                std::thread::yield_now();
+            }
+            assert!(!raise.is_finished(), "a call is under way");
+            assert!(matches!(gate.enter(server(1, 0)), Entry::Later));
+            drop(call);
+            assert_eq!(raise.join().unwrap(), Ok(()));
+        });
+        assert!(matches!(gate.enter(server(0, 0)), Entry::Stale));
+        assert!(matches!(gate.enter(server(1, 0)), Entry::Entered(_)));
+        assert!(matches!(gate.enter(layout(0)), Entry::Entered(_)), "no fence");
+        assert_eq!(gate.alone(server(0, 0), raised), Err(ObjectError::StaleEpoch));
+        let failed = gate.alone(server(2, 2), |_, _| Err(ObjectError::NoSpace));
+        assert_eq!(failed, Err(ObjectError::NoSpace));
+        assert!(matches!(gate.enter(server(1, 0)), Entry::Stale), "it was announced");
+        assert!(matches!(gate.enter(layout(0)), Entry::Stale), "and the fence");
+        assert!(matches!(gate.enter(server(2, 2)), Entry::Later), "it has to be stored yet");
+    }
+
+    #[test]
+    fn a_truncation_is_known_by_its_epoch() {
+        let done = Mark { truncated: 2, ..mark(2, 0) };
+        assert_eq!(done.truncated_at(server(2, 0)), None);
+        assert_eq!(mark(2, 0).truncated_at(server(2, 0)), Some(done));
+        assert_eq!(Mark::default().truncated_at(server(0, 0)), Some(Mark::default()), "it is not noted");
+        let restored = Epoch { incarnation: 8, call: CallEpoch::Server(2, 0) };
+        assert!(done.after(restored).is_some_and(|mark| mark.truncated_at(restored).is_some()));
+    }
+}
