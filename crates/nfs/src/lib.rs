@@ -41,4 +41,4 @@ pub use reply_cache::{CallId, Keep, ReplyCache};
 pub use server::{Connections, Server};
 pub use session::{RequestFingerprint, Session, SessionLimits, SlotAnswer};
 pub use stream::{Stream, StreamFuture, StreamListener, StreamNetwork, StreamReader, StreamWriter};
-pub use tcp::TcpNetwork;
+pub use tcp::{TcpNetwork, listen};

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::connection::Surroundings;
 use crate::stream::{StreamListener, StreamNetwork};
-use crate::tcp::TcpNetwork;
+use crate::tcp::{TcpNetwork, adopted};
 use crate::{Connection, Limits, Metrics, Programs};
 
 /// After an accept failed for want of file descriptors there is nothing to do but wait for some to be closed.
@@ -73,7 +73,28 @@ impl Server {
         limits: Limits,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
-        let listener = network.listen(address).await?;
+        Self::accepting(network.listen(address).await?, programs, limits, metrics)
+    }
+
+    /// The same with a listening socket of [`crate::listen`].
+    ///
+    /// # Errors
+    /// When the socket cannot be used.
+    pub fn start_with(
+        listener: std::net::TcpListener,
+        programs: Programs,
+        limits: Limits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
+        Self::accepting(adopted(listener)?, programs, limits, metrics)
+    }
+
+    fn accepting(
+        listener: Box<dyn StreamListener>,
+        programs: Programs,
+        limits: Limits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
         let address = listener.address()?;
         let connections: Arc<Mutex<Vec<Weak<Connection>>>> = Arc::default();
         let around = Surroundings::new(limits, programs, BufferPool::default(), metrics);

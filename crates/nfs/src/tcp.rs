@@ -37,15 +37,34 @@ impl StreamNetwork for TcpNetwork {
 
     fn listen(&self, at: SocketAddr) -> StreamFuture<'_, Box<dyn StreamListener>> {
         Box::pin(async move {
-            let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            // A port is free again as soon as its server has ended, also where connections of it are still
-            // being closed.
-            socket.set_reuseaddr(true)?;
-            socket.bind(at)?;
-            let listener: Box<dyn StreamListener> = Box::new(socket.listen(BACKLOG)?);
+            let listener: Box<dyn StreamListener> = Box::new(bound(at)?);
             Ok(listener)
         })
     }
+}
+
+fn bound(at: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port is free again as soon as its server has ended, also where connections of it are still being
+    // closed.
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(BACKLOG)
+}
+
+/// Listens at an address for a server that is started later, perhaps by another process: see
+/// [`crate::Server::start_with`]. Needs a tokio runtime.
+///
+/// # Errors
+/// Error of bind or listen.
+pub fn listen(at: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    bound(at)?.into_std()
+}
+
+/// The listener of [`listen`].
+pub(crate) fn adopted(listener: std::net::TcpListener) -> std::io::Result<Box<dyn StreamListener>> {
+    listener.set_nonblocking(true)?;
+    Ok(Box::new(TcpListener::from_std(listener)?))
 }
 
 impl StreamListener for TcpListener {

@@ -3,6 +3,7 @@
 pub(crate) mod data_dir;
 pub(crate) mod dir;
 pub(crate) mod founding_marker;
+pub(crate) mod held_socket;
 pub(crate) mod init;
 pub(crate) mod join_client;
 pub(crate) mod listen;

@@ -37,12 +37,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
             }
             _ => config.listen,
         });
-        parts.push(Part { name: "mds".into(), role: "mds", config: mds });
+        parts.push(Part { name: "mds".into(), role: "mds", config: mds, held: None });
     }
     if ds.exists() {
         let config = DsConfig::parse(&ds, &config::read(&ds)?)?;
         group = group.or(config.admin.group);
-        parts.push(Part { name: "ds".into(), role: "ds", config: ds });
+        let held = Some(config.listen);
+        parts.push(Part { name: "ds".into(), role: "ds", config: ds, held });
     }
     if parts.is_empty() {
         return Err(Failure::new(format!(

@@ -1,7 +1,8 @@
 //! Supervisor: runs servers as child processes, restarts killed ones, and ends them with itself.
 //!
 //! ```text
-//! parent ── stdin, a pipe that is never written ──▶ child: stops when the pipe closes
+//! parent ── stdin, a Unix socket ──────────────────▶ child: stops when it closes
+//!           with the listening socket of a data server (`held_socket.rs`)
 //!        ◀── stdout: "ready" ──────────────────────
 //!        ── SIGTERM, SIGHUP ───────────────────────▶
 //! ```
@@ -9,6 +10,9 @@
 //! Children have process groups of their own: Ctrl-C reaches only the parent, which then stops them in order.
 
 use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -19,16 +23,20 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::node::held_socket::{self, HeldSocket};
 use command_line::signals::Hangups;
 use command_line::{Failure, TAKEN_OUT};
 
 /// Line on a child's standard output when it serves.
 const READY: &str = "ready";
 /// Delay before a restart; doubled after each short run.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Run time after which the exit of a server is not due to its configuration.
 const LIVED: Duration = Duration::from_secs(60);
+/// Time that the socket of a server which is not ready is held: longer than a start takes, with a disk's
+/// recovery. A client waits meanwhile, and then goes through a metaserver.
+const HELD_TIME_MAX: Duration = Duration::from_secs(60);
 /// Time limit of a stop; after it the server hangs.
 const STOP_TIME_MAX: Duration = Duration::from_secs(15);
 
@@ -46,6 +54,8 @@ pub(crate) struct Part {
     /// Command that runs the server: "mds" or "ds".
     pub role: &'static str,
     pub config: PathBuf,
+    /// Address whose listening socket the supervisor holds for the server.
+    pub held: Option<SocketAddr>,
 }
 
 /// Server and its process.
@@ -57,6 +67,9 @@ struct Server {
     proven: bool,
     pause: Duration,
     again_at: Option<Instant>,
+    socket: Option<HeldSocket>,
+    /// Time at which the socket is closed, unless the server is ready before.
+    closes_at: Option<Instant>,
     /// See [`TAKEN_OUT`].
     taken_out: bool,
 }
@@ -84,11 +97,18 @@ impl Supervisor {
     /// Starts one more server. They stop in the order of their starts.
     pub(crate) fn start(&mut self, part: Part) -> Result<(), Failure> {
         let index = self.servers.len();
-        let (pid, began) = (Some(self.spawn(index, &part)?), Instant::now());
-        let server =
-            Server { part, pid, began, proven: false, pause: AGAIN_AFTER, again_at: None, taken_out: false };
-        self.servers.push(server);
-        Ok(())
+        self.servers.push(Server {
+            part,
+            pid: None,
+            began: Instant::now(),
+            proven: false,
+            pause: AGAIN_AFTER,
+            again_at: None,
+            socket: None,
+            closes_at: None,
+            taken_out: false,
+        });
+        self.spawn(index).map(drop)
     }
 
     /// Process id of each running server.
@@ -104,21 +124,32 @@ impl Supervisor {
         self.servers.iter().any(|server| server.part.name == name && server.pid.is_some())
     }
 
-    fn spawn(&self, index: usize, part: &Part) -> Result<Pid, Failure> {
+    /// Starts the process of a server.
+    fn spawn(&mut self, index: usize) -> Result<Pid, Failure> {
+        let server = &mut self.servers[index];
+        server.open_socket();
+        let part = &server.part;
         let failed = |e: std::io::Error| Failure::new(format!("{}: cannot be started: {e}", part.name));
         let program = std::env::current_exe().map_err(failed)?;
+        let (stdin, of_child) = UnixStream::pair().map_err(failed)?;
         let mut child = Command::new(program)
             .args([part.role, "--part", &part.name, "--config"])
             .arg(&part.config)
-            .stdin(Stdio::piped())
+            .stdin(OwnedFd::from(of_child))
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()
             .map_err(failed)?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let pid = pid.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        // One that has ended already says so by its end.
+        let _ = held_socket::send(server.socket.as_ref(), &stdin);
+        (server.pid, server.began) = (Some(pid), Instant::now());
         let tell = self.tell.clone();
-        tokio::spawn(async move { follow(index, pid, &mut child, &tell).await });
+        tokio::spawn(async move {
+            follow(index, pid, &mut child, &tell).await;
+            drop(stdin); // held open until the child has ended, or this process has
+        });
         Ok(pid)
     }
 
@@ -155,7 +186,8 @@ impl Supervisor {
 
     /// Waits for the next event. Cancel-safe.
     async fn step(&mut self) -> Result<(), Failure> {
-        let again = self.servers.iter().filter_map(|server| server.again_at).min();
+        let again =
+            self.servers.iter().flat_map(|server| [server.again_at, server.closes_at]).flatten().min();
         let wait = async {
             match again {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -170,10 +202,18 @@ impl Supervisor {
 
     fn start_again(&mut self) -> Result<(), Failure> {
         for index in 0..self.servers.len() {
-            if self.servers[index].again_at.is_some_and(|at| at <= Instant::now()) {
-                let pid = self.spawn(index, &self.servers[index].part)?;
-                let server = &mut self.servers[index];
-                (server.pid, server.began, server.again_at) = (Some(pid), Instant::now(), None);
+            let now = Instant::now();
+            let server = &mut self.servers[index];
+            if server.closes_at.is_some_and(|at| at <= now) && server.pid.is_some() {
+                server.closes_at = Some(now + HELD_TIME_MAX); // it is starting, and has the socket itself
+            } else if server.closes_at.is_some_and(|at| at <= now) {
+                tracing::warn!(server = %server.part.name, "server does not come back, its address refuses connections from now on");
+                (server.socket, server.closes_at) = (None, None);
+            }
+            if server.again_at.is_some_and(|at| at <= now) {
+                server.again_at = None;
+                let pid = self.spawn(index)?;
+                let server = &self.servers[index];
                 tracing::info!(server = %server.part.name, pid = pid.as_raw_nonzero(), "server restarted");
             }
         }
@@ -190,7 +230,7 @@ impl Supervisor {
             return Ok(());
         }
         let Some(status) = ended else {
-            server.proven = true;
+            (server.proven, server.closes_at) = (true, None);
             return Ok(());
         };
         server.pid = None;
@@ -203,9 +243,11 @@ impl Supervisor {
             let (role, config) = (server.part.role, server.part.config.display());
             tracing::warn!(server = %name, "stopped; start it again with: heorot {role} --config {config}");
             server.proven = true;
+            (server.socket, server.closes_at) = (None, None);
             return Ok(());
         }
         if status.code() == Some(TAKEN_OUT.into()) {
+            (server.socket, server.closes_at) = (None, None);
             tracing::warn!(server = %name, "exited permanently, not restarting; its own log says why");
             (server.proven, server.taken_out) = (true, true);
             return Ok(());
@@ -216,6 +258,9 @@ impl Supervisor {
         server.pause = if server.began.elapsed() > LIVED { AGAIN_AFTER } else { server.pause };
         tracing::warn!(server = %name, pid, %status, "server ended, restarting in {:?}", server.pause);
         server.again_at = Some(Instant::now() + server.pause);
+        if server.socket.is_some() {
+            server.closes_at.get_or_insert(Instant::now() + HELD_TIME_MAX);
+        }
         server.pause = (2 * server.pause).min(AGAIN_AFTER_MAX);
         Ok(())
     }
@@ -247,6 +292,17 @@ impl Supervisor {
 }
 
 impl Server {
+    /// Listens at the server's address, for as long as it can be expected to serve soon. If that fails, the
+    /// server tries it itself, and says why it cannot.
+    fn open_socket(&mut self) {
+        if self.socket.is_none()
+            && let Some(address) = self.part.held
+        {
+            self.socket = HeldSocket::open(address).ok();
+            self.closes_at = self.socket.is_some().then(|| Instant::now() + HELD_TIME_MAX);
+        }
+    }
+
     fn send(&self, signal: Signal) {
         // The process may have ended already.
         let _ = self.pid.map(|pid| kill_process(pid, signal));
@@ -255,8 +311,6 @@ impl Server {
 
 /// Reports the events of a child until it ends.
 async fn follow(index: usize, pid: Pid, child: &mut Child, tell: &mpsc::UnboundedSender<Event>) {
-    // Held open until this process ends.
-    let _stdin = child.stdin.take();
     if let Some(stdout) = child.stdout.take() {
         let mut lines = BufReader::new(stdout).lines();
         while let Ok(Some(line)) = lines.next_line().await {

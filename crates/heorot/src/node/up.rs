@@ -169,6 +169,7 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
     let settings = DsSettings {
         name,
         listen: address,
+        socket: None,
         listen_setting: LISTEN,
         advertise: address,
         metaservers: vec![mds],

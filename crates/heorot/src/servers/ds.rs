@@ -1,6 +1,6 @@
 //! Runs a data server.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use crate::admin::server::{AdminPlace, AdminServer};
 use crate::cli::ConfigArgs;
 use crate::config;
 use crate::config::ds::DsConfig;
+use crate::node::held_socket;
 use crate::node::listen;
 use crate::node::secret::{Secret, SecretError};
 use crate::node::supervisor::say_ready;
@@ -32,6 +33,8 @@ const METASERVERS_FILE: &str = "server.metaservers";
 pub(crate) struct DsSettings {
     pub name: String,
     pub listen: SocketAddr,
+    /// Socket that listens there already; none: one is made.
+    pub socket: Option<TcpListener>,
     /// Option or key of the listen address, for error messages.
     pub listen_setting: &'static str,
     pub advertise: SocketAddr,
@@ -87,9 +90,12 @@ impl RunningDs {
         });
         let data_server = Arc::new(opened.await??);
         let metrics = Arc::clone(data_server.metrics());
-        let server = Server::start(settings.listen, data_server.programs(), Limits::default(), metrics)
-            .await
-            .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
+        let (programs, limits) = (data_server.programs(), Limits::default());
+        let server = match settings.socket {
+            Some(socket) => Server::start_with(socket, programs, limits, metrics),
+            None => Server::start(settings.listen, programs, limits, metrics).await,
+        };
+        let server = server.map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
         let heartbeat =
             tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, Arc::clone(&metaservers)));
         let sweeper = tokio::spawn(sweep(Arc::clone(&data_server)));
@@ -106,6 +112,8 @@ impl RunningDs {
 
 /// `heorot ds`.
 pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
+    // Before anything else reads the standard input.
+    let socket = args.part.as_ref().and_then(|_| held_socket::receive());
     let (signals, hangups) = (Signals::catch_as(args.part.is_some())?, Hangups::catch()?);
     let config = DsConfig::parse(&args.config, &config::read(&args.config)?)?;
     logging::set(&config.log);
@@ -120,6 +128,8 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
     let settings = DsSettings {
         name: config.name.clone().unwrap_or_else(host_name),
         listen: config.listen,
+        // Another one if the configuration was changed since the supervisor read it.
+        socket: socket.filter(|socket| socket.local_addr().ok() == Some(config.listen)),
         listen_setting: "`listen`",
         advertise: config.advertise,
         metaservers,

@@ -112,13 +112,14 @@ async fn serve(
         }
         let file = path.join(format!("{}.toml", directory(n)));
         node::write(&file, &mds_toml(args, places, &path, n)?)?;
-        supervisor.start(Part { name: format!("mds{n}"), role: "mds", config: file })?;
+        supervisor.start(Part { name: format!("mds{n}"), role: "mds", config: file, held: None })?;
     }
     supervisor.all_ready().await?;
     for n in 0..counts.data_servers {
         let file = path.join(format!("ds{n}.toml"));
         node::write(&file, &ds_toml(places, &path, n, counts.metaservers)?)?;
-        supervisor.start(Part { name: format!("ds{n}"), role: "ds", config: file })?;
+        let held = Some(after(places.listen, 1 + n));
+        supervisor.start(Part { name: format!("ds{n}"), role: "ds", config: file, held })?;
     }
     supervisor.all_ready().await?;
     for n in 0..counts.metaservers {
