@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use fuzz::{kind, there_and_back};
 use libfuzzer_sys::fuzz_target;
-use wire::handle::{ClientHandle, FileHandle, HandleKey, ObjectHandle, Via};
+use wire::handle::{ClientHandle, FileHandle, HandleKey, Holder, ObjectHandle, Via};
 use wire::{cluster, consensus, data, handshake, join, peer};
 
 fuzz_target!(|data: &[u8]| {
@@ -71,8 +71,8 @@ fn handle(bytes: &Bytes) {
         assert_eq!(ClientHandle::open(bytes, &other), None);
         assert_eq!(ObjectHandle::open(bytes, &key), None);
     }
-    if let Some(object) = ObjectHandle::open(bytes, &key) {
-        assert_eq!(object.seal(&key), *bytes);
+    if let Some((object, holder)) = ObjectHandle::open_with_holder(bytes, &key) {
+        assert_eq!(object.seal_for(holder, &key), *bytes);
         assert_eq!(ObjectHandle::open(bytes, &other), None);
         assert_eq!(FileHandle::open(bytes, &key), None);
     }
@@ -83,9 +83,12 @@ fn handle(bytes: &Bytes) {
     let (Some(inode), Some(target)) = (number(0), number(8)) else { return };
     let file = FileHandle { volume, inode, generation: column ^ volume };
     let (unit, incarnation) = (column ^ volume, target ^ inode);
-    let object = ObjectHandle { file, column, target, unit, columns: volume, incarnation };
-    let sealed = object.seal(&key);
-    assert_eq!(ObjectHandle::open(&sealed, &key), Some(object));
+    let (epoch, layout_epoch) = (unit ^ 1, unit);
+    let object =
+        ObjectHandle { file, column, target, unit, columns: volume, incarnation, epoch, layout_epoch };
+    let holder = [Holder::Reader, Holder::Writer, Holder::Server][(target % 3) as usize];
+    let sealed = object.seal_for(holder, &key);
+    assert_eq!(ObjectHandle::open_with_holder(&sealed, &key), Some((object, holder)));
     for via in [Via::Volume, Via::Directory(target), Via::Pseudo] {
         let client = ClientHandle { file, via };
         assert_eq!(ClientHandle::open(&client.seal(&key), &key), Some(client));
