@@ -1,11 +1,14 @@
 //! Compounds of NFSv4: the state shared by their operations, and the ids of their changes.
 
+use std::sync::Arc;
+
 use namespace::{ClientId, Command, CompoundRequest, Inode, InodeId, Reply, RequestId, StateId, read};
 use nfs::{CompoundContext, Position};
 use store::View;
 use wire::nfs4::{self, Status};
 
 use crate::Metaserver;
+use crate::data::hold::Hold;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
 
@@ -29,6 +32,8 @@ pub struct Compound {
     pub(crate) has_read_barrier: bool,
     /// File whose data servers this compound has asked, without a change since.
     pub(crate) observed: Option<InodeId>,
+    /// Waiting time of the compound for data servers that are away.
+    pub(crate) hold: Option<Arc<Hold>>,
     /// Operation with the last change, and its used steps: a bit for each.
     steps: (u32, u16),
 }

@@ -57,8 +57,12 @@ pub enum FileError {
     NotSync,
     /// The operation is to be tried again.
     Delay,
-    /// A data server did not answer: a call to it may be carried out later. For a client it is [`Self::Delay`].
+    /// A data server is away: nothing was sent to it. For a client this and the next two are [`Self::Delay`].
+    Away,
+    /// A data server did not answer: a call to it may be carried out later.
     NoAnswer,
+    /// The file's epoch was raised since its inode was read.
+    StaleEpoch,
     /// The mode bits or the export do not permit it.
     Access,
     /// Only the owner or root may do this.
@@ -163,7 +167,7 @@ impl From<NoServer> for FileError {
     fn from(error: NoServer) -> Self {
         match error {
             NoServer::Lost => Self::Io,
-            NoServer::Unknown => Self::Delay,
+            NoServer::Unknown => Self::Away,
         }
     }
 }
@@ -191,7 +195,7 @@ impl From<FileError> for Status {
             FileError::TooLarge => Status::FBig,
             // Guards exist only in NFSv3.
             FileError::NotSync | FileError::Fault => Status::ServerFault,
-            FileError::Delay | FileError::NoAnswer => Status::Delay,
+            FileError::Delay | FileError::Away | FileError::NoAnswer | FileError::StaleEpoch => Status::Delay,
             FileError::Access => Status::Access,
             FileError::Permission => Status::Perm,
             FileError::ReadOnly => Status::RoFs,
@@ -264,7 +268,9 @@ impl From<FileError> for nfs3::Status {
             FileError::TooManyLinks => Status::MLink,
             FileError::TooLarge => Status::FBig,
             FileError::NotSync => Status::NotSync,
-            FileError::Delay | FileError::NoAnswer => Status::Jukebox,
+            FileError::Delay | FileError::Away | FileError::NoAnswer | FileError::StaleEpoch => {
+                Status::Jukebox
+            }
             FileError::Access | FileError::Locked | FileError::State(Error::ShareDenied) => Status::Acces,
             FileError::Permission => Status::Perm,
             FileError::ReadOnly => Status::Rofs,

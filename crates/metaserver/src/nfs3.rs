@@ -11,6 +11,7 @@ use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
 use wire::rpc::{AuthStat, CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
+use crate::data::hold::held;
 use crate::errors::FileError;
 use crate::user::User;
 use crate::{Metaserver, ops3};
@@ -85,7 +86,8 @@ impl Program for Nfs3Program {
                 return Err(Rejection::SystemError);
             }
             let work = async {
-                let (results, failed) = carry_out(server, &user, arguments, &known_by(id)).await;
+                let hold = server.data.hold(&call.connection, None);
+                let (results, failed) = held(hold, carry_out(server, &user, arguments, &known_by(id))).await;
                 let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };
                 server.metrics.operation(
                     labels,

@@ -10,6 +10,7 @@ use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
 
 use crate::compound::{Compound, Context, Current, client, stateid};
 use crate::consistency::may_be_lazy;
+use crate::data::hold::held;
 use crate::errors::store_failed;
 use crate::exports::admission::{Via, is_for_everybody};
 use crate::user::User;
@@ -195,7 +196,22 @@ impl Nfs4 for Metaserver {
     }
 
     async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
-        let cx = context;
+        if context.session.is_none() {
+            return self.carry_out(context, op).await;
+        }
+        let make = || self.data.hold(&context.connection, context.session.as_ref());
+        let hold = Arc::clone(context.state.hold.get_or_insert_with(make));
+        held(hold, self.carry_out(context, op)).await
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
+
+impl Metaserver {
+    /// Carries out one operation of a compound.
+    async fn carry_out(&self, cx: &mut Context, op: ArgOp) -> ResOp {
         if let Err(status) = self.admission.admit(cx, &op) {
             self.admission.note_refused(&cx.connection, status, op.name().as_bytes());
             return op.refused(status.into());
@@ -296,9 +312,5 @@ impl Nfs4 for Metaserver {
             // broken server.
             ArgOp::Unsupported(number) => ResOp::refused(number, Status::NotSupp),
         }
-    }
-
-    fn metrics(&self) -> &Metrics {
-        &self.metrics
     }
 }

@@ -19,7 +19,7 @@ use wire::nfs4::SessionId;
 use wire::rpc::{CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
-use crate::limits::{Budgets, Gate, ReplyGate, Standing, is_too_late, tick};
+use crate::limits::{Budgets, Gate, HELD_CALLS_MAX, ReplyGate, Standing, is_too_late, tick};
 use crate::record::{Record, RecordReader};
 use crate::stream::{Stream, StreamNetwork, StreamReader, StreamWriter};
 use crate::{Call, Limits, Metrics, Programs, ReplyRoom};
@@ -73,6 +73,7 @@ pub struct Connection {
     abandoned: AtomicBool,
     /// Associated sessions, least recently used first. See [`Connection::associate`].
     sessions: Mutex<Vec<SessionId>>,
+    held_calls: Arc<Semaphore>,
 }
 
 /// Activity of a connection.
@@ -139,6 +140,7 @@ impl Connection {
             ended: Semaphore::new(0),
             abandoned: AtomicBool::new(false),
             sessions: Mutex::default(),
+            held_calls: Arc::new(Semaphore::new(HELD_CALLS_MAX)),
         });
         tokio::spawn(Arc::clone(&connection).read(reader, around));
         connection
@@ -225,6 +227,12 @@ impl Connection {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.pending.lock().calls.is_some()
+    }
+
+    /// Places for calls without a session that wait for another server.
+    #[must_use]
+    pub fn held_calls(&self) -> &Arc<Semaphore> {
+        &self.held_calls
     }
 
     /// Closes the connection; calls that wait for replies fail.

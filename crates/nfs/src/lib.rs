@@ -31,7 +31,7 @@ mod tcp;
 pub use backchannel::{Backchannel, CallbackError};
 pub use compound::{CompoundContext, Nfs4, Nfs4Program, Position};
 pub use connection::{CallFailure, Connection, ConnectionId};
-pub use limits::{Limits, NoRoom, ReplyRoom};
+pub use limits::{HELD_CALLS_MAX, Limits, NoRoom, ReplyRoom};
 pub use metrics::{Metrics, OperationLabels, exposition};
 pub use peer::{Peer, PeerKey};
 pub use peer_auth::PeerAuth;

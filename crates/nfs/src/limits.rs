@@ -43,6 +43,9 @@ use crate::Metrics;
 /// Longest record that is taken from any caller: every call but a large WRITE is shorter. Such a record is in
 /// the read-ahead of its connection.
 pub(crate) const SMALL_BYTES: usize = 16 * 1024;
+/// Calls of one session, or of one connection without sessions, that may wait for another server at a time: 16
+/// MiB of payload, and a quarter of the slots of a Linux client.
+pub const HELD_CALLS_MAX: usize = 16;
 /// Number of shares in a budget: one address has at most one share. Four addresses that hold a share each
 /// would need a cluster of hostile clients, and a quarter is enough for many clients behind one address.
 const ADDRESS_PARTS: usize = 4;

@@ -11,11 +11,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wire::nfs4::{SessionId, Status};
 use wire::xdr::Message;
 
 use crate::Backchannel;
+use crate::limits::HELD_CALLS_MAX;
 
 /// Limits of the fore channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +109,7 @@ pub struct Session {
     came: Mutex<Option<Instant>>,
     /// See [`Session::set_checked`].
     checked: AtomicU64,
+    held_calls: Arc<Semaphore>,
     /// Back channel.
     pub back: Arc<Backchannel>,
 }
@@ -134,6 +137,7 @@ impl Session {
             kept_bytes: Arc::default(),
             came: Mutex::default(),
             checked: AtomicU64::new(u64::MAX),
+            held_calls: Arc::new(Semaphore::new(HELD_CALLS_MAX.min(limits.slots as usize / 2))),
             back: Arc::new(back),
         }
     }
@@ -142,6 +146,12 @@ impl Session {
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Places for calls that wait for another server: a part of the slots.
+    #[must_use]
+    pub fn held_calls(&self) -> &Arc<Semaphore> {
+        &self.held_calls
     }
 
     /// Client id of the session.

@@ -11,6 +11,7 @@ mod client_kernel;
 mod courtesy;
 mod crash_rounds;
 mod cut_off;
+mod data_server_away;
 mod data_server_restarts;
 mod delegations;
 mod everyday;

@@ -72,7 +72,9 @@ impl Data {
 
 pub(crate) fn server_failed(status: FileError) -> AdminError {
     match status {
-        FileError::Delay | FileError::NoAnswer => AdminError::unreachable(),
+        FileError::Delay | FileError::Away | FileError::NoAnswer | FileError::StaleEpoch => {
+            AdminError::unreachable()
+        }
         status => AdminError::Failed(format!("{status:?}")),
     }
 }

@@ -31,6 +31,7 @@ use wire::peer::files::truncate::{self, Outcome};
 use wire::peer::{Call, Reply};
 
 use crate::data::Data;
+use crate::data::hold::{unheld, wait_for_return};
 use crate::data::proxy::FileData;
 use crate::errors::FileError;
 
@@ -63,7 +64,7 @@ impl Data {
         let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
         loop {
             let truncation = match self.machine.replica.leader() {
-                _ if self.machine.replica.leads() => self.truncate(id).await,
+                _ if self.machine.replica.leads() => unheld(self.truncate(id)).await,
                 None => Outcome::NotLeader,
                 Some(leader) => match self.truncate_at(&leader, id).await {
                     Outcome::Done => return self.machine.read_barrier().await,
@@ -72,7 +73,7 @@ impl Data {
             };
             match truncation {
                 Outcome::Done => return Ok(()),
-                Outcome::Away => return Err(FileError::Delay),
+                Outcome::Away => wait_for_return(FileError::Delay).await?,
                 Outcome::Io => return Err(FileError::Io),
                 Outcome::NotLeader if tokio::time::Instant::now() >= deadline => {
                     return Err(FileError::Delay);

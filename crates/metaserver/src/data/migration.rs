@@ -26,6 +26,7 @@ use wire::nfs4::Status;
 use wire::peer::{self, files::migrate};
 
 use crate::data::Data;
+use crate::data::hold::again_until_return;
 use crate::errors::FileError;
 
 /// Time limit of a migration by the leader: at most 64 KiB to a data server, which may be busy.
@@ -83,6 +84,10 @@ impl Data {
     /// `Delay` while a data server is unreachable, `NoSpace` when one is full; `Invalid` if the inode is not
     /// a regular file.
     pub(crate) async fn migrate_to_objects(&self, inode: InodeId) -> Result<Inode, FileError> {
+        again_until_return(|| self.migrate_once(inode)).await
+    }
+
+    async fn migrate_once(&self, inode: InodeId) -> Result<Inode, FileError> {
         if !self.machine.replica.leads() {
             return self.migrate_at_leader(inode).await;
         }

@@ -4,8 +4,10 @@
 //! placement ─▶ objects made ─▶ proxy (READ, WRITE) · ranges · copy ─▶ deferred operations ─▶ orphan scan
 //! ```
 
+mod call;
 pub(crate) mod copy;
 pub(crate) mod deferred;
+pub(crate) mod hold;
 pub(crate) mod migration;
 mod operator;
 pub(crate) mod orphans;

@@ -3,6 +3,7 @@
 use namespace::{Command, FileLayout, InodeId, NewNode, Reply, StripePolicy, StripeUnit, read};
 
 use crate::data::Data;
+use crate::data::hold::wait_for_return;
 use crate::data::placement::Choice;
 use crate::errors::FileError;
 
@@ -14,9 +15,15 @@ impl Data {
             read::stripe_policy(&*view, dir)?
         };
         let StripePolicy { unit, columns } = policy.unwrap_or(self.cluster.default_stripe().into());
-        let Some(choice) = self.placement.choose(&self.cluster.data_servers.usable(), columns) else {
-            tracing::warn!("no data server is there to keep a new file: start one with `heorot ds`");
-            return Err(FileError::Delay);
+        let mut is_first = true;
+        let choice = loop {
+            if let Some(choice) = self.placement.choose(&self.cluster.data_servers.usable(), columns) {
+                break choice;
+            }
+            if std::mem::take(&mut is_first) {
+                tracing::warn!("no data server is there to keep a new file: start one with `heorot ds`");
+            }
+            wait_for_return(FileError::Delay).await?;
         };
         Ok(NewNode::File(self.layout_of(choice, unit).await?))
     }

@@ -3,26 +3,20 @@
 //! Payloads pass through by reference. Pieces of one operation go to their data servers at the same time.
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{Command, DataPlace, FileLayout, Inode, InodeId, TargetId, read};
-use nfs::CallFailure;
 use parking_lot::Mutex;
 use store::View;
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
 use wire::handle::{FileHandle, Holder, ObjectHandle};
-use wire::xdr::{Decode, Encode, Payload};
+use wire::xdr::Payload;
 
 use crate::data::Data;
+use crate::data::hold::wait_for_return;
 use crate::data::migration::Small;
 use crate::errors::FileError;
-
-/// Time limit of a call to a data server. After it the server counts as dead, and the client gets DELAY.
-const DATA_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Maximum of tries of a write at other targets: each try avoids all targets known to be unfit.
 const RELOCATIONS_MAX: usize = 3;
@@ -74,27 +68,6 @@ impl WriteVerifier {
     pub(crate) fn get(&self) -> [u8; 8] {
         let epoch = self.state.lock().epoch;
         self.start.wrapping_add(epoch).to_be_bytes()
-    }
-}
-
-fn data_failed(status: data::Status) -> FileError {
-    match status {
-        data::Status::NoSpace => FileError::NoSpace,
-        data::Status::Stale | data::Status::NotFound => FileError::Stale,
-        // The epoch was raised since the caller read the inode: the client comes again, and gets the new one.
-        data::Status::Delay | data::Status::StaleEpoch => FileError::Delay,
-        data::Status::ReadOnly => FileError::ReadOnly,
-        data::Status::Invalid => FileError::Invalid,
-        data::Status::NotSupported => FileError::NotSupported,
-        // The data server has logged the object or target, and reports the target's condition.
-        data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => FileError::Io,
-        // Until the operator of the data server confirms the restore: the answer to its registration is in
-        // both logs.
-        data::Status::OtherIncarnation => FileError::Delay,
-        other => {
-            tracing::error!(status = ?other, "data server refused");
-            FileError::Io
-        }
     }
 }
 
@@ -160,65 +133,26 @@ impl Data {
         (0..data.layout.columns).map(handle).collect()
     }
 
-    /// Sends one call to the data server that has `target`.
-    pub(crate) fn call_target<A, R>(
-        &self,
-        target: TargetId,
-        procedure: Procedure,
-        arguments: A,
-    ) -> impl Future<Output = Result<R, FileError>> + Send + 'static
-    where
-        A: Encode + Send + Sync + 'static,
-        R: Send + 'static,
-        Result<R, data::Status>: Decode,
-    {
-        self.call_target_within(target, procedure, arguments, DATA_TIME_MAX)
-    }
-
-    /// Like [`Data::call_target`], with a time limit.
-    pub(crate) fn call_target_within<A, R>(
-        &self,
-        target: TargetId,
-        procedure: Procedure,
-        arguments: A,
-        limit: Duration,
-    ) -> impl Future<Output = Result<R, FileError>> + Send + 'static
-    where
-        A: Encode + Send + Sync + 'static,
-        R: Send + 'static,
-        Result<R, data::Status>: Decode,
-    {
-        let reach = self.cluster.data_servers.reach(target);
-        let data = Arc::clone(&self.cluster.data_servers);
-        async move {
-            let reach = reach?;
-            let answer = tokio::select! {
-                biased;
-                answer = reach.peer.call(procedure as u32, &arguments, limit) => answer,
-                // The target was declared lost: the call ends.
-                () = data.until_lost(target) => return Err(FileError::Io),
-            };
-            let result: Result<R, data::Status> = answer.map_err(|error| {
-                reach.failed(procedure.name(), &error);
-                // Only this server has the data: the client waits for its return, until the target is
-                // declared lost.
-                match error {
-                    _ if data.is_lost(target) => FileError::Io,
-                    CallFailure::Connect(_) => FileError::Delay,
-                    _ => FileError::NoAnswer,
-                }
-            })?;
-            reach.answered();
-            result.map_err(|status| {
-                data.refused(target, status);
-                data_failed(status)
-            })
-        }
-    }
-
     /// Reads bytes `offset..offset + count` of a file, up to its size. The second value is true at the end of
     /// the file.
     pub(crate) async fn read_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        count: u32,
+    ) -> Result<(Payload, bool), FileError> {
+        let mut now;
+        let mut inode = inode;
+        loop {
+            match self.read_columns(inode, offset, count).await {
+                Err(FileError::StaleEpoch) => now = self.inode_after_raise(inode).await?,
+                outcome => return outcome,
+            }
+            inode = &now;
+        }
+    }
+
+    async fn read_columns(
         &self,
         inode: &Inode,
         offset: u64,
@@ -297,6 +231,22 @@ impl Data {
         outcome
     }
 
+    /// The file as it is now, after a raise of its epoch: for a request that is held, and whose client still has
+    /// its state.
+    ///
+    /// # Errors
+    /// `Delay` in other cases, and while the file is truncated.
+    async fn inode_after_raise(&self, before: &Inode) -> Result<Inode, FileError> {
+        wait_for_return(FileError::Delay).await?;
+        let view = self.machine.view()?;
+        let now = self.machine.inode(&*view, before.id)?;
+        if now.generation != before.generation {
+            return Err(FileError::Stale);
+        }
+        self.check_no_truncation(&*view, &now)?;
+        Ok(now)
+    }
+
     /// Like [`Data::write_data`], with known objects.
     pub(crate) async fn write_columns(
         &self,
@@ -337,16 +287,22 @@ impl Data {
         payload: Payload,
         stable: bool,
     ) -> Result<Inode, FileError> {
-        for _ in 0..RELOCATIONS_MAX {
+        let mut relocations = 0;
+        loop {
             match self.write_data(&inode, offset, payload.clone(), stable).await {
                 Ok(()) => return Ok(inode),
-                Err(status @ (FileError::NoSpace | FileError::Io | FileError::ReadOnly)) => {
+                Err(FileError::NoAnswer | FileError::StaleEpoch) => {
+                    inode = self.inode_after_raise(&inode).await?;
+                }
+                Err(status @ (FileError::NoSpace | FileError::Io | FileError::ReadOnly))
+                    if relocations < RELOCATIONS_MAX =>
+                {
+                    relocations += 1;
                     inode = self.relocate(&inode).await?.ok_or(status)?;
                 }
                 Err(status) => return Err(status),
             }
         }
-        self.write_data(&inode, offset, payload, stable).await.map(|()| inode)
     }
 
     /// Makes a file's unstable writes durable on all its data servers.

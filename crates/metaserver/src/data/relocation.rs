@@ -16,6 +16,7 @@ use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
 
 use crate::data::Data;
+use crate::data::hold::unheld;
 use crate::data::proxy::FileData;
 use crate::errors::FileError;
 use crate::state::recall::Holders;
@@ -27,7 +28,7 @@ impl Data {
     /// # Errors
     /// `Delay` while a client has not returned a layout, or after a conflicting command in between.
     pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, FileError> {
-        self.relocate_from(before, &|target| self.cluster.data_servers.is_unfit(target)).await
+        unheld(self.relocate_from(before, &|target| self.cluster.data_servers.is_unfit(target))).await
     }
 
     /// [`Data::relocate`] from the targets for which `leaves` is true.

@@ -22,21 +22,16 @@ use namespace::{Command, FileLayout, Inode, InodeId, Observation, TargetId, Time
 use parking_lot::Mutex;
 use store::View;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use wire::data::{ObjectStat, Procedure, stat};
 use wire::nfs4::{Bitmap, attr};
 
 use crate::data::Data;
+use crate::data::hold::{SHORT_TIME_MAX, unheld, wait_for_work};
 use crate::data::proxy::FileData;
 use crate::errors::FileError;
 
-/// Time that an operation waits for a data server that does not answer. After it, the answer is DELAY, so
-/// that the operation does not hold a session slot.
-const HOLD_MAX: Duration = Duration::from_secs(2);
 /// Time limit of a STAT call, which mostly reads no disk.
 const STAT_TIME_MAX: Duration = Duration::from_secs(1);
-/// Pause before the next call to a data server that did not answer.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// Time limit of a STAT call with sync, which makes all unstable writes of clients durable.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(20);
 /// Interval of the leader's search for files to settle: after a close, operations ask the data servers at
@@ -137,7 +132,7 @@ impl Data {
     /// acknowledged before the call.
     ///
     /// # Errors
-    /// `Delay` when a data server of the file has not answered within [`HOLD_MAX`].
+    /// `Delay` when a data server of the file has not answered while the request could be held.
     pub(crate) async fn true_inode(&self, inode: Inode) -> Result<Inode, FileError> {
         let came = self.rounds.ticket();
         if !self.is_unsettled(&*self.machine.view()?, &inode)? {
@@ -146,6 +141,11 @@ impl Data {
         self.learn(inode.id, came).await?;
         let now = self.machine.inode(&*self.machine.view()?, inode.id)?;
         if now.generation == inode.generation { Ok(now) } else { Err(FileError::Stale) }
+    }
+
+    /// Like [`Data::true_inode`], for a request that goes on without an answer of the data servers.
+    pub(crate) async fn true_inode_soon(&self, inode: Inode) -> Option<Inode> {
+        tokio::time::timeout(SHORT_TIME_MAX, self.true_inode(inode)).await.ok()?.ok()
     }
 
     /// Like [`Data::true_inode`], for an operation that depends on the size only from `end` on: bytes below
@@ -165,22 +165,13 @@ impl Data {
     /// Observes a file: updates its inode from the data servers, unless a round since `came` has done so.
     async fn learn(&self, inode: InodeId, came: u64) -> Result<(), FileError> {
         let file = self.rounds.of(inode);
-        let mut last = file.lock().await;
+        let mut last = wait_for_work(file.lock()).await?;
         if let Some(round) = last.as_ref().filter(|round| round.began > came) {
             return round.outcome;
         }
         let began = self.rounds.ticket();
-        let deadline = Instant::now() + HOLD_MAX;
-        let outcome = loop {
-            let failed = self.observe(&[inode], false).await?;
-            if failed.is_empty() {
-                break Ok(());
-            }
-            if Instant::now() + ASK_AGAIN >= deadline {
-                break Err(FileError::Delay);
-            }
-            tokio::time::sleep(ASK_AGAIN).await;
-        };
+        let failed = self.observe(&[inode], false).await?;
+        let outcome = if failed.is_empty() { Ok(()) } else { Err(FileError::Delay) };
         *last = Some(Round { began, outcome });
         outcome
     }
@@ -210,7 +201,7 @@ impl Data {
 
     /// Observation of one file, if it is unsettled and all its data servers answer.
     pub(crate) async fn observation(&self, inode: InodeId) -> Option<Observation> {
-        let (known, _) = self.ask(&[inode], false).await.ok()?;
+        let (known, _) = unheld(self.ask(&[inode], false)).await.ok()?;
         known.into_iter().next().map(|(_, observation)| observation)
     }
 
@@ -283,7 +274,7 @@ impl Data {
                     }
                 }
                 Ok(_) => return Err(FileError::Fault),
-                Err(FileError::Delay | FileError::NoAnswer) => {
+                Err(FileError::Delay | FileError::Away | FileError::NoAnswer | FileError::StaleEpoch) => {
                     silent.extend(places.iter().map(|(file, _)| asked[*file].inode))
                 }
                 // The target's disk failed. Its data cannot be read, and the known attributes are used.
@@ -305,7 +296,8 @@ impl Data {
         let mark = Unsettled { grant: 0, version: 0, times_set: 0 };
         let objects = vec![None; layout.columns as usize];
         let mut asked = [Asked { inode: inode.id, epoch: inode.epoch, mark, layout, objects }];
-        let silent = self.stat_columns(&mut asked, &[self.file_data(inode)?], false).await?;
+        let data = self.file_data(inode)?;
+        let silent = unheld(self.stat_columns(&mut asked, &[data], false)).await?;
         Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.machine.entropy.u64() })
     }
 

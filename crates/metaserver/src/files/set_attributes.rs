@@ -14,7 +14,7 @@ use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 /// (`cp -p`).
 pub(crate) async fn settle_before_times(server: &Metaserver, inode: &Inode) {
     if inode.layout().is_some() {
-        let _ = server.data.true_inode(inode.clone()).await;
+        let _ = server.data.true_inode_soon(inode.clone()).await;
     }
 }
 

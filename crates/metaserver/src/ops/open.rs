@@ -17,6 +17,7 @@ use crate::Metaserver;
 use crate::attributes::idmap::Idmap;
 use crate::attributes::nfs4::{Wanted, settable_of};
 use crate::compound::{Context, Step, change_info, client, stateid, wire_stateid};
+use crate::data::hold::unheld;
 use crate::errors::store_failed;
 use crate::files::make;
 use crate::names;
@@ -103,7 +104,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     };
     // The file is open, and empty, even if its objects are not truncated yet: reads and writes of them wait
     // for the truncation.
-    if let Err(status) = server.data.finish_deferred(deferred).await {
+    if let Err(status) = unheld(server.data.finish_deferred(deferred)).await {
         tracing::debug!(?status, "a file that was opened is truncated later");
     }
     let via = context.state.current()?.via;

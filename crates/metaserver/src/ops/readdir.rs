@@ -11,6 +11,7 @@ use wire::nfs4::{Fattr, Status, attr};
 use crate::Metaserver;
 use crate::attributes::nfs4::check_readable;
 use crate::compound::Context;
+use crate::data::hold::unheld;
 use crate::data::unsettled::depend_on_data;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
@@ -35,7 +36,8 @@ pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) 
     if files.is_empty() {
         return page;
     }
-    let silent = server.data.observe(&files, false).await?;
+    // Not held: the other entries need no data server.
+    let silent = unheld(server.data.observe(&files, false)).await?;
     let asked = files.into_iter().filter(|file| !silent.contains(file)).collect();
     look(server, context, &args, &mut Unsettled::Asked(asked))
 }

@@ -20,9 +20,8 @@ pub(crate) async fn lookup(server: &Metaserver, user: &User, args: Args) -> Res 
             // Without these the client sends GETATTR.
             obj_attributes: server
                 .data
-                .true_inode(inode)
+                .true_inode_soon(inode)
                 .await
-                .ok()
                 .map(|inode| server.attributes.fattr3(&inode)),
             dir_attributes,
         }),

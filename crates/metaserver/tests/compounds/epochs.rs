@@ -14,15 +14,16 @@ use wire::nfs4::{ArgOp, StableHow, Status, write};
 use wire::rpc::Rejection;
 
 use crate::ranges::grow;
-use crate::raw::{Client, putfh};
+use crate::raw::{Client, Raw, putfh};
 use crate::world::{World, peer_key, register_at};
 
 const BOTH: u32 = 3;
 
-/// A data server that answers no change of data, and notes the epochs of these calls.
+/// A data server that notes the epochs of WRITEs, and answers them or not.
 struct Silent {
     peer_auth: PeerAuth,
     epochs: Mutex<Vec<u32>>,
+    answers: bool,
 }
 
 impl PrivateProgram for Silent {
@@ -40,26 +41,29 @@ impl PrivateProgram for Silent {
 
     fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
         Box::pin(async move {
-            let handle = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
+            let (handle, count) = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
                 data::Call::Make(_) => return Ok(encoded(&Reply::Make(Ok(())))),
                 data::Call::Stat(args) => {
                     let objects = vec![ObjectStat::default(); args.handles.len()];
                     return Ok(encoded(&Reply::Stat(Ok(stat::ResOk { objects }))));
                 }
-                data::Call::Write(args) => args.handle,
+                data::Call::Write(args) => (args.handle, args.data.len() as u32),
                 _ => return Err(Rejection::ProcedureUnavailable),
             };
             let object = ObjectHandle::open(&handle, &HandleKey::new([9; 32])).expect("a metaserver's");
             self.epochs.lock().push(object.epoch);
+            if self.answers {
+                return Ok(encoded(&Reply::Write(Ok(wire::data::write::ResOk { count, verifier: [1; 8] }))));
+            }
             std::future::pending().await
         })
     }
 }
 
 impl Silent {
-    async fn start(world: &World) -> (Arc<Self>, Server) {
+    async fn start(world: &World, answers: bool) -> (Arc<Self>, Server) {
         let peer_auth = PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5)));
-        let silent = Arc::new(Self { peer_auth, epochs: Mutex::default() });
+        let silent = Arc::new(Self { peer_auth, epochs: Mutex::default(), answers });
         let programs =
             Programs::new(vec![Arc::new(Authenticated(Arc::clone(&silent))) as Arc<dyn nfs::Program>]);
         let address = ([127, 0, 0, 1], 0).into();
@@ -70,6 +74,23 @@ impl Silent {
     }
 }
 
+/// A file with data at the data server, and a WRITE to it.
+async fn written(world: &World, slots: u32) -> (Client, InodeId, Vec<ArgOp>) {
+    let mut ash = Client::mount_with_slots(Raw::connect(world).await, "ash", slots).await;
+    let (file, open) = ash.open("f", BOTH, 0).await.expect("opens");
+    grow(&mut ash, &file, open, 1 << 20).await;
+    let inode = InodeId(FileHandle::open(&file.0, &HandleKey::new([9; 32])).expect("ours").inode);
+    let (offset, stable) = (0, StableHow::FileSync);
+    let data = Bytes::from(vec![7; 70_000]).into();
+    let write = ArgOp::Write(write::Args { stateid: open, offset, stable, data });
+    (ash, inode, vec![putfh(&file), write])
+}
+
+fn epoch(world: &World, inode: InodeId) -> u32 {
+    let view = world.replica.view().expect("a view");
+    read::inode(&*view, inode).expect("reads").expect("it is there").epoch
+}
+
 /// ```text
 /// client   WRITE ─▶ data server … dies         DELAY, WRITE ─▶ data server
 /// epoch           3                      4                     4
@@ -77,31 +98,60 @@ impl Silent {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_data_without_an_answer_raises_the_epoch() {
     let world = World::start().await;
-    let (first, server) = Silent::start(&world).await;
-    let mut ash = Client::mount(&world, "ash").await;
-    let (file, open) = ash.open("f", BOTH, 0).await.expect("opens");
-    grow(&mut ash, &file, open, 1 << 20).await;
-    let inode = InodeId(FileHandle::open(&file.0, &HandleKey::new([9; 32])).expect("ours").inode);
-    let epoch = || {
-        let view = world.replica.view().expect("a view");
-        read::inode(&*view, inode).expect("reads").expect("it is there").epoch
-    };
-    let before = epoch();
-    let (offset, stable) = (0, StableHow::FileSync);
-    let data = Bytes::from(vec![7; 70_000]).into();
-    let write = ArgOp::Write(write::Args { stateid: open, offset, stable, data });
-
-    let mut data_server = (first, server);
+    let mut data_server = Silent::start(&world, false).await;
+    let (mut ash, inode, write) = written(&world, 1).await;
+    let before = epoch(&world, inode);
     for n in 0..2 {
         let (silent, server) = data_server;
         let dies = async {
             world.until("the call is there", || !silent.epochs.lock().is_empty()).await;
             server.stop();
         };
-        let (status, ()) = tokio::join!(ash.status(vec![putfh(&file), write.clone()]), dies);
+        let (status, ()) = tokio::join!(ash.status(write.clone()), dies);
         assert_eq!(status, Status::Delay);
         assert_eq!(*silent.epochs.lock(), [before + n]);
-        assert_eq!(epoch(), before + n + 1);
-        data_server = Silent::start(&world).await;
+        assert_eq!(epoch(&world, inode), before + n + 1);
+        data_server = Silent::start(&world, false).await;
     }
+}
+
+/// The client is told nothing of all this.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_write_goes_to_the_data_server_that_returns_with_a_later_epoch() {
+    let world = World::start().await;
+    let (silent, server) = Silent::start(&world, false).await;
+    let (mut ash, inode, write) = written(&world, 8).await;
+    let before = epoch(&world, inode);
+    let restarts = async {
+        world.until("the call is there", || !silent.epochs.lock().is_empty()).await;
+        server.stop();
+        world.until("the epoch is raised", || epoch(&world, inode) != before).await;
+        Silent::start(&world, true).await
+    };
+    let (status, (answers, _server)) = tokio::join!(ash.status(write), restarts);
+    assert_eq!(status, Status::Ok);
+    assert_eq!(
+        (silent.epochs.lock().clone(), answers.epochs.lock().clone()),
+        (vec![before], vec![before + 1])
+    );
+}
+
+/// A client that has ended has lost its locks: others may have them, and have written since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_write_is_not_carried_out_after_the_end_of_its_client() {
+    let world = World::start().await;
+    let (silent, server) = Silent::start(&world, false).await;
+    let (mut ash, inode, write) = written(&world, 8).await;
+    let before = epoch(&world, inode);
+    let client_ends = async {
+        world.until("the call is there", || !silent.epochs.lock().is_empty()).await;
+        server.stop();
+        world.until("the epoch is raised", || epoch(&world, inode) != before).await;
+        let mut raw = Raw::connect(&world).await;
+        let reborn = raw.exchange_id("ash", 2, 0).await.expect("a client that started again");
+        raw.create_session(reborn.clientid, reborn.sequenceid).await.expect("confirms");
+        Silent::start(&world, true).await
+    };
+    let (status, (answers, _server)) = tokio::join!(ash.status(write), client_ends);
+    assert_eq!((status, answers.epochs.lock().len()), (Status::Delay, 0));
 }

@@ -12,6 +12,7 @@ mod exports;
 mod fake_data;
 mod files;
 mod grants;
+mod held;
 mod lock_waiters;
 mod procedures3;
 mod ranges;

@@ -227,12 +227,24 @@ impl Client {
     }
 
     /// The same, over a connection from an address of its own.
-    pub async fn mount_over(mut raw: Raw, owner: &'static str) -> Self {
+    pub async fn mount_over(raw: Raw, owner: &'static str) -> Self {
+        Self::mount_with_slots(raw, owner, 1).await
+    }
+
+    /// The same, with a session of so many slots. With one slot, a request waits 2 s for a data server.
+    pub async fn mount_with_slots(mut raw: Raw, owner: &'static str, slots: u32) -> Self {
         let known = raw.exchange_id(owner, 1, 0).await.expect("exchanges ids");
-        let made = raw.create_session(known.clientid, known.sequenceid).await.expect("makes a session");
+        let mut args = create_session_args(known.clientid, known.sequenceid);
+        args.fore_chan_attrs.max_requests = slots;
+        let made = raw.create_session_with(args).await.expect("makes a session");
         let mut client = Self { raw, id: known.clientid, session: made.sessionid, sequence: 0 };
         client.ok(vec![ArgOp::ReclaimComplete(reclaim_complete::Args { one_fs: false })]).await;
         client
+    }
+
+    /// The same session over another connection.
+    pub fn over(&self, raw: Raw) -> Self {
+        Self { raw, id: self.id, session: self.session, sequence: 0 }
     }
 
     /// A new connection, as after a server's restart.

@@ -112,7 +112,7 @@ async fn a_tag_is_utf8_and_comes_back() {
 #[tokio::test]
 async fn a_slot_takes_the_next_request_and_repeats_the_last() {
     let world = World::start().await;
-    let mut ash = Client::mount(&world, "ash").await;
+    let mut ash = Client::mount_with_slots(Raw::connect(&world).await, "ash", 8).await;
     let first = |reply: &wire::nfs4::compound::CompoundReply| reply.ops[0].status();
     let make = vec![ArgOp::PutRootFh, ash.open_op("o", "f", BOTH, 0), ArgOp::GetFh];
     assert_eq!(first(&ash.at(1, 2, make.clone()).await), Status::SeqMisordered, "a slot begins with 1");
@@ -134,7 +134,7 @@ async fn a_slot_takes_the_next_request_and_repeats_the_last() {
 #[tokio::test]
 async fn a_repetition_at_a_new_server_is_not_done_again() {
     let mut world = World::start().await;
-    let mut ash = Client::mount(&world, "ash").await;
+    let mut ash = Client::mount_with_slots(Raw::connect(&world).await, "ash", 8).await;
     ash.open("f", BOTH, 0).await.expect("opens");
     let remove = remove::Args { target: bytes::Bytes::from_static(b"f") };
     let ops = vec![ArgOp::PutRootFh, ArgOp::Remove(remove)];

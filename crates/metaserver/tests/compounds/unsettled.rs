@@ -23,7 +23,8 @@ fn getattr_op(of: &[u32]) -> ArgOp {
     ArgOp::GetAttr(getattr::Args { attr_request: Bitmap::of(of) })
 }
 
-fn id(file: &FileHandle) -> u64 {
+/// Inode of a file.
+pub fn id(file: &FileHandle) -> u64 {
     Handle::open(&file.0, &HandleKey::new([9; 32])).expect("ours").inode
 }
 
@@ -153,7 +154,8 @@ async fn every_operation_that_depends_on_a_size_knows_it() {
     }
 }
 
-async fn size3(raw: &mut Raw, file: &FileHandle) -> Option<u64> {
+/// Size of a file by NFSv3; none: it is not told.
+pub async fn size3(raw: &mut Raw, file: &FileHandle) -> Option<u64> {
     let args = nfs3::getattr::Args { object: file.0.clone().into() };
     let mut results = raw.exchange((100_003, 3), 1, &args).await.expect("accepted");
     let res: nfs3::getattr::Res = wire::xdr::Decode::decode(&mut results).expect("a reply");

@@ -1,0 +1,141 @@
+//! Calls to data servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::DataServers;
+use namespace::TargetId;
+use nfs::CallFailure;
+use wire::data::{self, Procedure};
+use wire::xdr::{Decode, Encode};
+
+use crate::data::Data;
+use crate::data::hold::{held_as_now, wait_for_return};
+use crate::errors::FileError;
+
+/// Time limit of a call to a data server. After it the server counts as dead, and the client gets DELAY.
+const TIME_MAX: Duration = Duration::from_secs(20);
+
+impl Data {
+    /// Sends one call to the data server that has `target`. The call of a client's request is held while the
+    /// data server is away: see [`crate::data::hold`].
+    ///
+    /// # Errors
+    /// `Away`: nothing was sent. `NoAnswer`: the call may be carried out later. The errors of the data server.
+    pub(crate) fn call_target<A, R>(
+        &self,
+        target: TargetId,
+        procedure: Procedure,
+        arguments: A,
+    ) -> impl Future<Output = Result<R, FileError>> + Send + 'static
+    where
+        A: Encode + Send + Sync + 'static,
+        R: Send + 'static,
+        Result<R, data::Status>: Decode,
+    {
+        self.call_target_within(target, procedure, arguments, TIME_MAX)
+    }
+
+    /// Like [`Data::call_target`], with a time limit of each try.
+    pub(crate) fn call_target_within<A, R>(
+        &self,
+        target: TargetId,
+        procedure: Procedure,
+        arguments: A,
+        limit: Duration,
+    ) -> impl Future<Output = Result<R, FileError>> + Send + 'static
+    where
+        A: Encode + Send + Sync + 'static,
+        R: Send + 'static,
+        Result<R, data::Status>: Decode,
+    {
+        // The future may run as a task of its own.
+        let servers = Arc::clone(&self.cluster.data_servers);
+        held_as_now(async move {
+            loop {
+                match try_once(&servers, target, procedure, &arguments, limit).await {
+                    Err(why @ FileError::Away) => wait_for_return(why).await?,
+                    Err(why @ FileError::NoAnswer) if is_repeatable(procedure) => {
+                        wait_for_return(why).await?;
+                    }
+                    outcome => return outcome,
+                }
+            }
+        })
+    }
+}
+
+async fn try_once<A, R>(
+    servers: &DataServers,
+    target: TargetId,
+    procedure: Procedure,
+    arguments: &A,
+    limit: Duration,
+) -> Result<R, FileError>
+where
+    A: Encode + Sync,
+    Result<R, data::Status>: Decode,
+{
+    let reach = servers.reach(target)?;
+    let answer = tokio::select! {
+        biased;
+        answer = reach.peer.call(procedure as u32, arguments, limit) => answer,
+        // The target was declared lost: the call ends.
+        () = servers.until_lost(target) => return Err(FileError::Io),
+    };
+    let result: Result<R, data::Status> = answer.map_err(|error| {
+        reach.failed(procedure.name(), &error);
+        // Only this server has the data: the client waits for its return, until the target is declared lost.
+        match error {
+            _ if servers.is_lost(target) => FileError::Io,
+            CallFailure::Connect(_) => FileError::Away,
+            _ => FileError::NoAnswer,
+        }
+    })?;
+    reach.answered();
+    result.map_err(|status| {
+        servers.refused(target, status);
+        refused(status)
+    })
+}
+
+/// True if a call has the same effect when it is carried out again, also late.
+fn is_repeatable(procedure: Procedure) -> bool {
+    match procedure {
+        Procedure::Read
+        | Procedure::ReadPlus
+        | Procedure::Seek
+        | Procedure::Stat
+        | Procedure::Status
+        | Procedure::List
+        | Procedure::Commit => true,
+        Procedure::Write
+        | Procedure::Truncate
+        | Procedure::Remove
+        | Procedure::Allocate
+        | Procedure::Punch
+        | Procedure::Copy
+        | Procedure::Make => false,
+    }
+}
+
+fn refused(status: data::Status) -> FileError {
+    match status {
+        data::Status::NoSpace => FileError::NoSpace,
+        data::Status::Stale | data::Status::NotFound => FileError::Stale,
+        data::Status::Delay => FileError::Delay,
+        data::Status::StaleEpoch => FileError::StaleEpoch,
+        data::Status::ReadOnly => FileError::ReadOnly,
+        data::Status::Invalid => FileError::Invalid,
+        data::Status::NotSupported => FileError::NotSupported,
+        // The data server has logged the object or target, and reports the target's condition.
+        data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => FileError::Io,
+        // Until the operator of the data server confirms the restore: the answer to its registration is in
+        // both logs.
+        data::Status::OtherIncarnation => FileError::Delay,
+        other => {
+            tracing::error!(status = ?other, "data server refused");
+            FileError::Io
+        }
+    }
+}
