@@ -2,6 +2,8 @@
 
 #[path = "startup/admin_port.rs"]
 mod admin_port;
+#[path = "startup/fd_store.rs"]
+mod fd_store;
 #[path = "startup/private.rs"]
 mod private;
 mod process;

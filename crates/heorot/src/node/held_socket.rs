@@ -7,61 +7,56 @@
 //!            ◀── its end ends the child
 //! ```
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
+use crate::process::descriptor;
+use crate::process::fd_store::{self, Kept};
 
-/// Listening socket that outlives the processes which serve it.
+/// Listening socket that outlives the processes which serve it, and this one where systemd keeps it.
 #[derive(Debug)]
-pub(crate) struct HeldSocket(TcpListener);
+pub(crate) struct HeldSocket {
+    name: String,
+    socket: TcpListener,
+}
 
 impl HeldSocket {
-    /// Listens on `address`.
-    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        nfs::listen(address).map(Self)
+    /// Takes the socket of the server `name` at `address`, if it is among those `kept` of an earlier process, or
+    /// listens there.
+    pub(crate) fn open(name: &str, address: SocketAddr, kept: &mut Vec<Kept>) -> io::Result<Self> {
+        let at_address = |kept: &Kept| kept.socket.local_addr().is_ok_and(|at| at == address);
+        let socket = match kept.iter().position(|kept| kept.name == name && at_address(kept)) {
+            Some(at) => kept.swap_remove(at).socket,
+            None => {
+                let socket = nfs::listen(address)?;
+                fd_store::keep(name, &socket);
+                socket
+            }
+        };
+        Ok(Self { name: name.into(), socket })
+    }
+
+    /// Closes the socket: connections to its address are refused from now on.
+    pub(crate) fn close(self) {
+        fd_store::forget(&self.name);
     }
 }
 
 /// Sends a child the socket that it is to serve, or that there is none.
 pub(crate) fn send(socket: Option<&HeldSocket>, to: &UnixStream) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = socket.map(|socket| [socket.0.as_fd()]);
-    if let Some(descriptors) = &descriptors
-        && !control.push(SendAncillaryMessage::ScmRights(descriptors))
-    {
-        return Err(io::ErrorKind::OutOfMemory.into());
-    }
-    sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
+    descriptor::send(to, &[0], socket.map(|held| held.socket.as_fd()))
 }
 
 /// Receives the socket that this process is to serve, from its supervisor. Waits for the message; none also if
 /// the supervisor is gone.
-pub(crate) fn receive() -> Option<TcpListener> {
-    receive_from(io::stdin()).unwrap_or_else(|error| {
-        tracing::warn!(%error, "no listening socket from the supervisor; a restart refuses connections for a moment");
-        None
-    })
+pub(crate) fn receive() -> io::Result<Option<TcpListener>> {
+    receive_from(io::stdin())
 }
 
 fn receive_from(from: impl AsFd) -> io::Result<Option<TcpListener>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let rights = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    Ok(rights.map(TcpListener::from))
+    Ok(descriptor::receive(from)?.map(TcpListener::from))
 }
 
 #[cfg(test)]
@@ -73,8 +68,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_waits_for_the_next_process_that_gets_the_socket() {
-        let held = HeldSocket::open("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = held.0.local_addr().unwrap();
+        let held = HeldSocket::open("ds", "127.0.0.1:0".parse().unwrap(), &mut Vec::new()).unwrap();
+        let address = held.socket.local_addr().unwrap();
         let hand_over = || {
             let (ours, theirs) = UnixStream::pair().unwrap();
             send(Some(&held), &ours).unwrap();
@@ -91,7 +86,23 @@ mod tests {
         server.read_exact(&mut call).unwrap();
         assert_eq!(&call, b"call");
         drop((held, next, server));
-        assert!(TcpStream::connect(address).is_err(), "nobody holds it");
+        assert!(TcpStream::connect(address).is_err(), "it is closed everywhere");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_an_earlier_process_left_is_taken_by_its_address() {
+        let kept = |name: &str| Kept {
+            name: name.into(),
+            socket: nfs::listen("127.0.0.1:0".parse().unwrap()).unwrap(),
+        };
+        let mut all = vec![kept("ds1"), kept("ds0")];
+        let address = all[1].socket.local_addr().unwrap();
+        let held = HeldSocket::open("ds0", address, &mut all).unwrap();
+        assert_eq!((held.socket.local_addr().unwrap(), all.len()), (address, 1));
+        assert!(
+            HeldSocket::open("ds0", address, &mut all).is_err(),
+            "it is in use, and not among those kept"
+        );
     }
 
     #[test]

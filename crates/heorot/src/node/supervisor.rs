@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::node::held_socket::{self, HeldSocket};
+use crate::process::fd_store::{self, Kept};
 use command_line::signals::Hangups;
 use command_line::{Failure, TAKEN_OUT};
 
@@ -82,6 +83,8 @@ enum Event {
 /// Supervisor of all servers of one parent.
 pub(crate) struct Supervisor {
     servers: Vec<Server>,
+    /// Listening sockets of an earlier process of this service.
+    kept: Vec<Kept>,
     tell: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
 }
@@ -89,7 +92,7 @@ pub(crate) struct Supervisor {
 impl Default for Supervisor {
     fn default() -> Self {
         let (tell, events) = mpsc::unbounded_channel();
-        Self { servers: vec![], tell, events }
+        Self { servers: vec![], kept: fd_store::take(), tell, events }
     }
 }
 
@@ -127,7 +130,7 @@ impl Supervisor {
     /// Starts the process of a server.
     fn spawn(&mut self, index: usize) -> Result<Pid, Failure> {
         let server = &mut self.servers[index];
-        server.open_socket();
+        server.open_socket(&mut self.kept);
         let part = &server.part;
         let failed = |e: std::io::Error| Failure::new(format!("{}: cannot be started: {e}", part.name));
         let program = std::env::current_exe().map_err(failed)?;
@@ -153,11 +156,12 @@ impl Supervisor {
         Ok(pid)
     }
 
-    /// Waits until all servers serve.
+    /// Waits until all servers serve. Closes sockets of servers that are not here any more.
     ///
     /// # Errors
     /// When a server exits before it served; its log has the reason.
     pub(crate) async fn all_ready(&mut self) -> Result<(), Failure> {
+        self.kept.drain(..).for_each(|kept| fd_store::forget(&kept.name));
         while !self.servers.iter().all(|server| server.proven) {
             self.step().await?;
         }
@@ -208,7 +212,7 @@ impl Supervisor {
                 server.closes_at = Some(now + HELD_TIME_MAX); // it is starting, and has the socket itself
             } else if server.closes_at.is_some_and(|at| at <= now) {
                 tracing::warn!(server = %server.part.name, "server does not come back, its address refuses connections from now on");
-                (server.socket, server.closes_at) = (None, None);
+                server.close_socket();
             }
             if server.again_at.is_some_and(|at| at <= now) {
                 server.again_at = None;
@@ -243,12 +247,12 @@ impl Supervisor {
             let (role, config) = (server.part.role, server.part.config.display());
             tracing::warn!(server = %name, "stopped; start it again with: heorot {role} --config {config}");
             server.proven = true;
-            (server.socket, server.closes_at) = (None, None);
+            server.close_socket();
             return Ok(());
         }
         if status.code() == Some(TAKEN_OUT.into()) {
-            (server.socket, server.closes_at) = (None, None);
             tracing::warn!(server = %name, "exited permanently, not restarting; its own log says why");
+            server.close_socket();
             (server.proven, server.taken_out) = (true, true);
             return Ok(());
         }
@@ -294,12 +298,19 @@ impl Supervisor {
 impl Server {
     /// Listens at the server's address, for as long as it can be expected to serve soon. If that fails, the
     /// server tries it itself, and says why it cannot.
-    fn open_socket(&mut self) {
+    fn open_socket(&mut self, kept: &mut Vec<Kept>) {
         if self.socket.is_none()
             && let Some(address) = self.part.held
         {
-            self.socket = HeldSocket::open(address).ok();
+            self.socket = HeldSocket::open(&self.part.name, address, kept).ok();
             self.closes_at = self.socket.is_some().then(|| Instant::now() + HELD_TIME_MAX);
+        }
+    }
+
+    fn close_socket(&mut self) {
+        self.closes_at = None;
+        if let Some(socket) = self.socket.take() {
+            socket.close();
         }
     }
 

@@ -113,10 +113,14 @@ impl RunningDs {
 /// `heorot ds`.
 pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
     // Before anything else reads the standard input.
-    let socket = args.part.as_ref().and_then(|_| held_socket::receive());
+    let received = if args.part.is_some() { held_socket::receive() } else { Ok(None) };
     let (signals, hangups) = (Signals::catch_as(args.part.is_some())?, Hangups::catch()?);
     let config = DsConfig::parse(&args.config, &config::read(&args.config)?)?;
     logging::set(&config.log);
+    let socket = received.unwrap_or_else(|error| {
+        tracing::warn!(%error, "no listening socket from the supervisor; a restart refuses connections for a moment");
+        None
+    });
     let secret = Secret::read(&config.secret_file)?.ok_or_else(|| {
         let why = "a data server does not make one: the metaserver does, at its first start".to_string();
         SecretError::Lost(config.secret_file.clone(), why)
