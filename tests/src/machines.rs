@@ -39,6 +39,29 @@ impl Machine {
         Machine { machine, node }
     }
 
+    /// [`Machine::new`] whose node runs below a service manager, the program `service_manager` of this crate.
+    #[track_caller]
+    pub fn with_service_manager(lab: &Lab, name: &str, manager: &std::path::Path) -> Machine {
+        let mut machine = Machine::new(lab, name);
+        let to = machine.file("/root/service_manager");
+        std::fs::copy(manager, &to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
+        machine.node = machine.machine.server(&["./service_manager", "heorot", "run"], "ready");
+        machine
+    }
+
+    /// Has the service manager restart the node, and waits until it is ready.
+    #[track_caller]
+    pub fn restart_service(&self) {
+        let starts = || self.log().lines().filter(|line| *line == "ready").count();
+        let (before, began) = (starts(), Instant::now());
+        let pid = self.node.pid().unwrap_or_else(|| panic!("{} runs", self.name()));
+        self.sh(&format!("kill -HUP {pid}"));
+        while starts() == before {
+            assert!(began.elapsed() < PATIENCE, "{} is not ready again:\n{}", self.name(), self.log());
+            sleep(POLL);
+        }
+    }
+
     /// Host name.
     pub fn name(&self) -> &str {
         self.machine.name()

@@ -13,6 +13,7 @@ mod crash_rounds;
 mod cut_off;
 mod data_server_away;
 mod data_server_restarts;
+mod data_servers_rolling;
 mod delegations;
 mod everyday;
 mod exports;
