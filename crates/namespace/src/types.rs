@@ -302,6 +302,6 @@ pub enum DeferredKind {
     /// Remove all objects.
     Remove,
     /// Tell all data servers of the file its epoch: a client that lost a layout to write may still hold
-    /// handles of an earlier epoch. Until then nobody gets a lock, a share that denies, or a delegation.
+    /// handles of an earlier epoch. Until then no lock, share that denies, or delegation is granted.
     Fence,
 }

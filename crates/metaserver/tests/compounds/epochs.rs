@@ -4,73 +4,53 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use host::SeededEntropy;
 use namespace::{InodeId, read};
-use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
+use nfs::Server;
 use parking_lot::Mutex;
 use wire::data::{self, ObjectStat, Reply, stat};
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 use wire::nfs4::{ArgOp, StableHow, Status, write};
-use wire::rpc::Rejection;
 
+use crate::fake_data::{Answers, serve};
 use crate::ranges::grow;
 use crate::raw::{Client, Raw, putfh};
-use crate::world::{World, peer_key, register_at};
+use crate::world::{World, register_at};
 
 const BOTH: u32 = 3;
 
 /// A data server that notes the epochs of WRITEs, and answers them or not.
-struct Silent {
-    peer_auth: PeerAuth,
+struct Noting {
     epochs: Mutex<Vec<u32>>,
     answers: bool,
 }
 
-impl PrivateProgram for Silent {
-    fn number(&self) -> u32 {
-        data::PROGRAM
-    }
-
-    fn version(&self) -> u32 {
-        data::VERSION
-    }
-
-    fn peer_auth(&self) -> &PeerAuth {
-        &self.peer_auth
-    }
-
-    fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
-        Box::pin(async move {
-            let (handle, count) = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
-                data::Call::Make(_) => return Ok(encoded(&Reply::Make(Ok(())))),
-                data::Call::Stat(args) => {
-                    let objects = vec![ObjectStat::default(); args.handles.len()];
-                    return Ok(encoded(&Reply::Stat(Ok(stat::ResOk { objects }))));
-                }
-                data::Call::Write(args) => (args.handle, args.data.len() as u32),
-                _ => return Err(Rejection::ProcedureUnavailable),
-            };
-            let object = ObjectHandle::open(&handle, &HandleKey::new([9; 32])).expect("a metaserver's");
-            self.epochs.lock().push(object.epoch);
-            if self.answers {
-                return Ok(encoded(&Reply::Write(Ok(wire::data::write::ResOk { count, verifier: [1; 8] }))));
+impl Answers for Noting {
+    async fn answer(&self, call: data::Call) -> Option<Reply> {
+        match call {
+            data::Call::Stat(args) => {
+                let objects = vec![ObjectStat::default(); args.handles.len()];
+                Some(Reply::Stat(Ok(stat::ResOk { objects })))
             }
-            std::future::pending().await
-        })
+            data::Call::Write(args) => {
+                let object = ObjectHandle::open(&args.handle, &HandleKey::new([9; 32]));
+                self.epochs.lock().push(object.expect("a metaserver's").epoch);
+                if !self.answers {
+                    std::future::pending::<()>().await;
+                }
+                let count = args.data.len() as u32;
+                Some(Reply::Write(Ok(data::write::ResOk { count, verifier: [1; 8] })))
+            }
+            _ => None,
+        }
     }
 }
 
-impl Silent {
+impl Noting {
     async fn start(world: &World, answers: bool) -> (Arc<Self>, Server) {
-        let peer_auth = PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5)));
-        let silent = Arc::new(Self { peer_auth, epochs: Mutex::default(), answers });
-        let programs =
-            Programs::new(vec![Arc::new(Authenticated(Arc::clone(&silent))) as Arc<dyn nfs::Program>]);
-        let address = ([127, 0, 0, 1], 0).into();
-        let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
-        let server = server.expect("it listens");
+        let noting = Arc::new(Self { epochs: Mutex::default(), answers });
+        let server = serve(&noting).await;
         register_at(&world.server, &server.address().to_string()).await;
-        (silent, server)
+        (noting, server)
     }
 }
 
@@ -98,20 +78,20 @@ fn epoch(world: &World, inode: InodeId) -> u32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_data_without_an_answer_raises_the_epoch() {
     let world = World::start().await;
-    let mut data_server = Silent::start(&world, false).await;
+    let mut data_server = Noting::start(&world, false).await;
     let (mut ash, inode, write) = written(&world, 1).await;
     let before = epoch(&world, inode);
     for n in 0..2 {
-        let (silent, server) = data_server;
+        let (noting, server) = data_server;
         let dies = async {
-            world.until("the call is there", || !silent.epochs.lock().is_empty()).await;
+            world.until("the call is there", || !noting.epochs.lock().is_empty()).await;
             server.stop();
         };
         let (status, ()) = tokio::join!(ash.status(write.clone()), dies);
         assert_eq!(status, Status::Delay);
-        assert_eq!(*silent.epochs.lock(), [before + n]);
+        assert_eq!(*noting.epochs.lock(), [before + n]);
         assert_eq!(epoch(&world, inode), before + n + 1);
-        data_server = Silent::start(&world, false).await;
+        data_server = Noting::start(&world, false).await;
     }
 }
 
@@ -119,19 +99,19 @@ async fn a_change_of_data_without_an_answer_raises_the_epoch() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_write_goes_to_the_data_server_that_returns_with_a_later_epoch() {
     let world = World::start().await;
-    let (silent, server) = Silent::start(&world, false).await;
+    let (noting, server) = Noting::start(&world, false).await;
     let (mut ash, inode, write) = written(&world, 8).await;
     let before = epoch(&world, inode);
     let restarts = async {
-        world.until("the call is there", || !silent.epochs.lock().is_empty()).await;
+        world.until("the call is there", || !noting.epochs.lock().is_empty()).await;
         server.stop();
         world.until("the epoch is raised", || epoch(&world, inode) != before).await;
-        Silent::start(&world, true).await
+        Noting::start(&world, true).await
     };
     let (status, (answers, _server)) = tokio::join!(ash.status(write), restarts);
     assert_eq!(status, Status::Ok);
     assert_eq!(
-        (silent.epochs.lock().clone(), answers.epochs.lock().clone()),
+        (noting.epochs.lock().clone(), answers.epochs.lock().clone()),
         (vec![before], vec![before + 1])
     );
 }
@@ -140,17 +120,17 @@ async fn a_held_write_goes_to_the_data_server_that_returns_with_a_later_epoch() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_write_is_not_carried_out_after_the_end_of_its_client() {
     let world = World::start().await;
-    let (silent, server) = Silent::start(&world, false).await;
+    let (noting, server) = Noting::start(&world, false).await;
     let (mut ash, inode, write) = written(&world, 8).await;
     let before = epoch(&world, inode);
     let client_ends = async {
-        world.until("the call is there", || !silent.epochs.lock().is_empty()).await;
+        world.until("the call is there", || !noting.epochs.lock().is_empty()).await;
         server.stop();
         world.until("the epoch is raised", || epoch(&world, inode) != before).await;
         let mut raw = Raw::connect(&world).await;
         let reborn = raw.exchange_id("ash", 2, 0).await.expect("a client that started again");
         raw.create_session(reborn.clientid, reborn.sequenceid).await.expect("confirms");
-        Silent::start(&world, true).await
+        Noting::start(&world, true).await
     };
     let (status, (answers, _server)) = tokio::join!(ash.status(write), client_ends);
     assert_eq!((status, answers.epochs.lock().len()), (Status::Delay, 0));

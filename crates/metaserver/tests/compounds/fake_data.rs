@@ -1,4 +1,4 @@
-//! A data server that has no data, and says how long its objects are: as long as a story wants.
+//! Data servers without data, which answer as a story wants; one that says how long its objects are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,57 @@ use wire::rpc::Rejection;
 
 use crate::world::peer_key;
 
+/// Answers of a fake data server.
+pub trait Answers: Send + Sync + 'static {
+    /// The answer to a call other than MAKE; none: there is no such procedure.
+    fn answer(&self, call: data::Call) -> impl Future<Output = Option<Reply>> + Send;
+}
+
+struct Program<A> {
+    peer_auth: PeerAuth,
+    answers: Arc<A>,
+}
+
+impl<A: Answers> PrivateProgram for Program<A> {
+    fn number(&self) -> u32 {
+        data::PROGRAM
+    }
+
+    fn version(&self) -> u32 {
+        data::VERSION
+    }
+
+    fn peer_auth(&self) -> &PeerAuth {
+        &self.peer_auth
+    }
+
+    fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
+        Box::pin(async move {
+            let reply = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
+                data::Call::Make(_) => Some(Reply::Make(Ok(()))),
+                call => self.answers.answer(call).await,
+            };
+            reply.map(|reply| encoded(&reply)).ok_or(Rejection::ProcedureUnavailable)
+        })
+    }
+}
+
+/// Serves a fake data server at an address of its own.
+pub async fn serve<A: Answers>(answers: &Arc<A>) -> Server {
+    let peer_auth = PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5)));
+    let program = Arc::new(Program { peer_auth, answers: Arc::clone(answers) });
+    let programs = Programs::new(vec![Arc::new(Authenticated(program)) as Arc<dyn nfs::Program>]);
+    let server = Server::start(([127, 0, 0, 1], 0).into(), programs, Limits::default(), Arc::default()).await;
+    server.expect("it listens")
+}
+
 /// The data server, for as long as a story keeps it.
 pub struct FakeData {
-    program: Arc<Objects>,
+    objects: Arc<Objects>,
     server: Server,
 }
 
 struct Objects {
-    peer_auth: PeerAuth,
     /// By inode; all files have one column.
     stats: Mutex<BTreeMap<u64, ObjectStat>>,
     asked: AtomicUsize,
@@ -32,18 +75,14 @@ struct Objects {
 
 impl FakeData {
     pub async fn start() -> Self {
-        let program = Arc::new(Objects {
-            peer_auth: PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5))),
+        let objects = Arc::new(Objects {
             stats: Mutex::default(),
             asked: 0.into(),
             synced: 0.into(),
             answers: watch::Sender::new(true),
         });
-        let programs =
-            Programs::new(vec![Arc::new(Authenticated(Arc::clone(&program))) as Arc<dyn nfs::Program>]);
-        let address = ([127, 0, 0, 1], 0).into();
-        let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
-        Self { program, server: server.expect("it listens") }
+        let server = serve(&objects).await;
+        Self { objects, server }
     }
 
     pub fn address(&self) -> String {
@@ -52,17 +91,17 @@ impl FakeData {
 
     /// A client has written through a layout: the object is so long, and was written at that time.
     pub fn wrote(&self, inode: u64, len: u64, modified_ns: u64) {
-        self.program.stats.lock().insert(inode, ObjectStat { len, modified_ns });
+        self.objects.stats.lock().insert(inode, ObjectStat { len, modified_ns });
     }
 
     /// Whether it answers; else whoever asks waits.
     pub fn answer(&self, answers: bool) {
-        self.program.answers.send_replace(answers);
+        self.objects.answers.send_replace(answers);
     }
 
     /// Calls of STAT without and with sync.
     pub fn asked(&self) -> (usize, usize) {
-        (self.program.asked.load(Ordering::Relaxed), self.program.synced.load(Ordering::Relaxed))
+        (self.objects.asked.load(Ordering::Relaxed), self.objects.synced.load(Ordering::Relaxed))
     }
 }
 
@@ -80,27 +119,11 @@ impl Objects {
     }
 }
 
-impl PrivateProgram for Objects {
-    fn number(&self) -> u32 {
-        data::PROGRAM
-    }
-
-    fn version(&self) -> u32 {
-        data::VERSION
-    }
-
-    fn peer_auth(&self) -> &PeerAuth {
-        &self.peer_auth
-    }
-
-    fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
-        Box::pin(async move {
-            let reply = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
-                data::Call::Stat(args) => Reply::Stat(Ok(self.stat(args).await)),
-                data::Call::Make(_) => Reply::Make(Ok(())),
-                _ => return Err(Rejection::ProcedureUnavailable),
-            };
-            Ok(encoded(&reply))
-        })
+impl Answers for Objects {
+    async fn answer(&self, call: data::Call) -> Option<Reply> {
+        match call {
+            data::Call::Stat(args) => Some(Reply::Stat(Ok(self.stat(args).await))),
+            _ => None,
+        }
     }
 }

@@ -4,75 +4,54 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cluster::Rules;
-use host::{ManualClock, SeededEntropy};
+use host::ManualClock;
 use namespace::Stamp;
-use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
+use nfs::Server;
 use replica::{Replica, ReplicaConfig};
 use store::{Durability, MemoryStore, Store};
 use tokio::sync::watch;
 use wire::data::{self, Reply};
 use wire::nfs4::{ArgOp, close, remove};
-use wire::rpc::Rejection;
 
 use crate::drc;
+use crate::fake_data::{Answers, serve};
 use crate::ranges::grow;
 use crate::raw::{Client, Raw, putfh};
 use crate::three::Three;
-use crate::world::{PATIENCE, World, peer_key, register_at};
+use crate::world::{PATIENCE, World, register_at};
 
 const BOTH: u32 = 3;
 
 /// A data server that counts what it is asked to do, and answers a truncation when it is told to.
 struct Counting {
-    peer_auth: PeerAuth,
     truncations: AtomicUsize,
     removals: AtomicUsize,
     answers: watch::Sender<bool>,
 }
 
-impl PrivateProgram for Counting {
-    fn number(&self) -> u32 {
-        data::PROGRAM
-    }
-
-    fn version(&self) -> u32 {
-        data::VERSION
-    }
-
-    fn peer_auth(&self) -> &PeerAuth {
-        &self.peer_auth
-    }
-
-    fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
-        Box::pin(async move {
-            let reply = match data::Call::of_number(call.header.procedure, &mut call.arguments)? {
-                data::Call::Truncate(_) => {
-                    self.truncations.fetch_add(1, Ordering::Relaxed);
-                    let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
-                    Reply::Truncate(Ok(()))
-                }
-                data::Call::Make(_) => Reply::Make(Ok(())),
-                data::Call::Remove(_) => {
-                    self.removals.fetch_add(1, Ordering::Relaxed);
-                    Reply::Remove(Ok(()))
-                }
-                _ => return Err(Rejection::ProcedureUnavailable),
-            };
-            Ok(encoded(&reply))
-        })
+impl Answers for Counting {
+    async fn answer(&self, call: data::Call) -> Option<Reply> {
+        match call {
+            data::Call::Truncate(_) => {
+                self.truncations.fetch_add(1, Ordering::Relaxed);
+                let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
+                Some(Reply::Truncate(Ok(())))
+            }
+            data::Call::Remove(_) => {
+                self.removals.fetch_add(1, Ordering::Relaxed);
+                Some(Reply::Remove(Ok(())))
+            }
+            _ => None,
+        }
     }
 }
 
 impl Counting {
     async fn start() -> (Arc<Self>, Server) {
-        let peer_auth = PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5)));
         let answers = watch::Sender::new(false);
-        let counting = Arc::new(Self { peer_auth, truncations: 0.into(), removals: 0.into(), answers });
-        let programs =
-            Programs::new(vec![Arc::new(Authenticated(Arc::clone(&counting))) as Arc<dyn nfs::Program>]);
-        let address = ([127, 0, 0, 1], 0).into();
-        let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
-        (counting, server.expect("it listens"))
+        let counting = Arc::new(Self { truncations: 0.into(), removals: 0.into(), answers });
+        let server = serve(&counting).await;
+        (counting, server)
     }
 
     fn counted(&self) -> (usize, usize) {

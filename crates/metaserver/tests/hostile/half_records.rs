@@ -14,14 +14,14 @@ use nfs::Peer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use wire::consensus::{self, Procedure, Status, call};
-use wire::handle::{FileHandle, Holder, ObjectHandle};
+use wire::handle::{FileHandle, Holder};
 use wire::nfs4::{ArgOp, ResOp, StableHow, Stateid, putfh, write};
 use wire::rpc::{AuthSys, CallHeader, Credential, FragmentHeader};
 use wire::xdr::{Encode, Encoder};
 
 use crate::client::{Client, NFS3, NFS4};
 use crate::names::{handle, opened};
-use crate::{CLUSTER, Scene, key};
+use crate::{CLUSTER, Scene, key, object};
 
 const HALVES: usize = 560;
 const RECORD_BYTES: u32 = 1 << 20;
@@ -91,17 +91,7 @@ async fn half_records_at_the_port_of_clients_hold_up_no_client() {
 async fn half_records_at_the_port_of_data_hold_up_no_write() {
     let scene = Scene::start().await;
     let file = FileHandle { volume: 1, inode: 7, generation: 1 };
-    let (target, incarnation) = (scene.target(), scene.incarnation());
-    let object = ObjectHandle {
-        file,
-        column: 0,
-        target,
-        unit: 65536,
-        columns: 1,
-        incarnation,
-        epoch: 0,
-        layout_epoch: 0,
-    };
+    let object = object(file, scene.target(), scene.incarnation());
     let handle = object.seal_for(Holder::Writer, &key());
     // As a metaserver does before it hands a layout out.
     let (program, entropy) = ((wire::data::PROGRAM, wire::data::VERSION), Arc::new(SeededEntropy::new(4)));

@@ -2,13 +2,13 @@
 //! versions, and at a data server.
 
 use bytes::Bytes;
-use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
+use wire::handle::{FileHandle, HandleKey, Holder};
 use wire::nfs3::{self, Call};
 use wire::nfs4::{ArgOp, Stateid, Status, getattr, putfh, read, remove};
 
 use crate::client::{Client, Raw};
 use crate::names::{handle, opened, status3};
-use crate::{Scene, key};
+use crate::{Scene, key, object};
 
 fn put(handle: &Bytes) -> ArgOp {
     ArgOp::PutFh(putfh::Args { object: handle.clone().into() })
@@ -64,17 +64,7 @@ async fn at_a_metaserver() {
     // An object's handle is a data server's; here it names nothing.
     let file = FileHandle::open(&good, &key()).unwrap();
     let incarnation = scene.incarnation();
-    let object = ObjectHandle {
-        file,
-        column: 0,
-        target: 1,
-        unit: 65536,
-        columns: 1,
-        incarnation,
-        epoch: 0,
-        layout_epoch: 0,
-    }
-    .seal(&key());
+    let object = object(file, 1, incarnation).seal(&key());
     assert_eq!(client.status(vec![put(&object)]).await, Status::BadHandle);
 
     // Removed and closed: the handle was good once.
@@ -113,17 +103,7 @@ async fn at_a_data_server() {
     let file = FileHandle { volume: 1, inode: 5, generation: 1 };
     let target = scene.target();
     let incarnation = scene.incarnation();
-    let good = ObjectHandle {
-        file,
-        column: 0,
-        target,
-        unit: 65536,
-        columns: 1,
-        incarnation,
-        epoch: 0,
-        layout_epoch: 0,
-    }
-    .seal_for(Holder::Writer, &key());
+    let good = object(file, target, incarnation).seal_for(Holder::Writer, &key());
     let read = ArgOp::Read(read::Args { stateid: Stateid::ANONYMOUS, offset: 0, count: 10 });
     let outcome = client.last(vec![put(&good), read.clone()]).await;
     assert_eq!(outcome.status(), Status::PnfsNoLayout, "an object that was not made: {outcome:?}");
@@ -132,30 +112,10 @@ async fn at_a_data_server() {
     }
     // A metaserver's handle is one of ours, but of no object here.
     assert_eq!(client.status(vec![put(&file.seal(&key())), read.clone()]).await, Status::Stale);
-    let elsewhere = ObjectHandle {
-        file,
-        column: 0,
-        target: target ^ 1,
-        unit: 65536,
-        columns: 1,
-        incarnation,
-        epoch: 0,
-        layout_epoch: 0,
-    }
-    .seal_for(Holder::Writer, &key());
+    let elsewhere = object(file, target ^ 1, incarnation).seal_for(Holder::Writer, &key());
     assert_eq!(client.status(vec![put(&elsewhere), read.clone()]).await, Status::Stale);
     let incarnation = incarnation ^ 1;
-    let restored = ObjectHandle {
-        file,
-        column: 0,
-        target,
-        unit: 65536,
-        columns: 1,
-        incarnation,
-        epoch: 0,
-        layout_epoch: 0,
-    }
-    .seal_for(Holder::Writer, &key());
+    let restored = object(file, target, incarnation).seal_for(Holder::Writer, &key());
     assert_eq!(
         client.status(vec![put(&restored), read]).await,
         Status::Stale,

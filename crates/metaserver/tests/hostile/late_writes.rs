@@ -95,7 +95,7 @@ async fn a_client_that_has_ended_writes_nothing_once_another_has_the_lock() {
     scene.stop();
 }
 
-/// The layout is not taken away from who truncates: its handles stay good.
+/// A truncation takes no layout away from its own client: the handles stay good.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_keeps_its_layout_over_its_own_truncation() {
     let scene = Scene::start().await;

@@ -25,7 +25,7 @@ use replica::{Replica, ReplicaConfig};
 use store::MemoryStore;
 use tempfile::TempDir;
 use wire::cluster;
-use wire::handle::{HandleKey, ObjectHandle};
+use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
 const CLUSTER: [u8; 16] = [0xc1; 16];
 
@@ -35,6 +35,11 @@ fn peer_key() -> PeerKey {
 
 fn key() -> HandleKey {
     HandleKey::new([7; 32])
+}
+
+/// The only column of a file, with a stripe unit of 64 KiB.
+fn object(file: FileHandle, target: u64, incarnation: u64) -> ObjectHandle {
+    ObjectHandle { file, column: 0, target, unit: 65536, columns: 1, incarnation, epoch: 0, layout_epoch: 0 }
 }
 
 struct Scene {

@@ -1,0 +1,85 @@
+//! Commands of the cluster: map, data servers, join tokens, deferred operations.
+
+use namespace::*;
+
+use super::*;
+
+impl Chooser<'_> {
+    pub(super) fn deferred_ids(&mut self) -> Vec<u64> {
+        let all: Vec<u64> = self.plain.deferred.keys().copied().collect();
+        if self.seldom(2) { vec![999] } else { all }
+    }
+
+    fn map_change(&mut self) -> MapChange {
+        let key = match self.pick(2) {
+            0 => NodeKey::Metaserver(self.pick(2) as u64),
+            _ => NodeKey::DataServer(DataServerId(self.pick(2) as u64)),
+        };
+        let states = [NodeState::Joining, NodeState::Serving, NodeState::Draining, NodeState::Removed];
+        let state = states[self.pick(4)];
+        match self.pick(8) {
+            7 => {
+                let state = if self.seldom(3) { TargetState::InUse } else { TargetState::Lost };
+                MapChange::Target(TargetId(self.pick(4) as u64), state)
+            }
+            0 => MapChange::State(key, state),
+            1 => {
+                let length = if self.seldom(4) { NODE_TEXT_BYTES_MAX + 1 } else { self.pick(3) };
+                let (name, version) = ("n".repeat(length), format!("0.{}", self.pick(2)));
+                MapChange::Put(Node { key, name, address: String::new(), version, state })
+            }
+            2 => {
+                let addresses = (0..self.pick(3)).map(|_| self.service_address());
+                MapChange::ServiceAddresses(addresses.collect())
+            }
+            3 => MapChange::AddServiceAddress(self.service_address()),
+            4 => MapChange::RemoveServiceAddress(self.service_address()),
+            5 => {
+                let change = |this: &mut Self| (this.setting(), (!this.seldom(3)).then(|| this.setting()));
+                MapChange::Set((0..self.pick(3)).map(|_| change(self)).collect())
+            }
+            _ => {
+                let settings = (0..self.pick(3)).map(|_| (self.setting(), self.setting())).collect();
+                MapChange::Begin { settings, service_addresses: vec![self.service_address()] }
+            }
+        }
+    }
+
+    fn token_change(&mut self) -> TokenChange {
+        let id = 1 + self.pick(2) as u64;
+        match self.pick(3) {
+            0 => {
+                let after = self.pick(60) as u64;
+                TokenChange::Make { id, expires: (self.plain.now.seconds as u64 + after).saturating_sub(5) }
+            }
+            1 => TokenChange::Use { id, name: "ash".into(), ticket: [self.pick(2) as u8; 32] },
+            _ => TokenChange::Revoke { id },
+        }
+    }
+
+    fn service_address(&mut self) -> std::net::IpAddr {
+        [10, 0, 0, self.pick(2) as u8].into()
+    }
+
+    fn setting(&mut self) -> String {
+        ["", "lease", "trash", "export"][self.pick(4)].to_string()
+    }
+
+    pub(super) fn command_of_cluster(&mut self) -> Command {
+        match self.pick(6) {
+            4 => Command::Map(self.map_change()),
+            5 => Command::JoinToken(self.token_change()),
+            0 => {
+                let id = DataServerId(1 + self.pick(2) as u64);
+                let targets = vec![TargetId(self.pick(4) as u64), TargetId(self.pick(4) as u64)];
+                let addresses = vec![format!("10.0.0.{}:2050", id.0)];
+                Command::PutDataServer(DataServer { id, name: "ds".to_string(), addresses, targets })
+            }
+            1 => Command::DefineDevice {
+                targets: (0..self.pick(3)).map(|_| TargetId(self.pick(4) as u64)).collect(),
+            },
+            2 => Command::Format { incarnation: [9; 16] },
+            _ => Command::DeferredDone { ids: self.deferred_ids() },
+        }
+    }
+}
