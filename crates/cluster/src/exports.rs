@@ -22,7 +22,7 @@ use namespace::InodeId;
 use parking_lot::RwLock;
 
 /// User and group of anonymous calls, unless an export names others.
-pub const NOBODY: u32 = 65534;
+pub const ANONYMOUS_ID: u32 = 65534;
 /// Start of an export's key.
 const KEY: &str = "export";
 /// Start of the key of a change of exports: see [`changed_row`].
@@ -79,8 +79,8 @@ impl Rules {
     pub const SAFE: Rules = Rules {
         access: Access::ReadWrite,
         squash: Squash::Root,
-        anonymous_uid: NOBODY,
-        anonymous_gid: NOBODY,
+        anonymous_uid: ANONYMOUS_ID,
+        anonymous_gid: ANONYMOUS_ID,
         secure: true,
         consistency: Consistency::Strict,
     };

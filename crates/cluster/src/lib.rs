@@ -36,7 +36,8 @@ pub use cluster::Cluster;
 pub use data_servers::{DataServers, HEARTBEAT, NoServer, Reach, TargetReport, Usable};
 pub use error::{AdminError, ClusterError};
 pub use exports::{
-    Access, Consistency, CurrentExports, Export, Exports, NOBODY, Rules, Squash, changed_row, changes_pending,
+    ANONYMOUS_ID, Access, Consistency, CurrentExports, Export, Exports, Rules, Squash, changed_row,
+    changes_pending,
 };
 pub use group::Group;
 pub use join_server::JoinServer;

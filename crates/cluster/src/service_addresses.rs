@@ -1,7 +1,7 @@
 //! Service addresses: clients mount one of them, and each is always on a live metaserver.
 //!
 //! ```text
-//! every metaserver ──every 150 ms: "these I hold"──▶ leader: the book
+//! every metaserver ──every 150 ms: "these I hold"──▶ leader: the assignment
 //!        ▲                                              │
 //!        └──────"these you may hold for a second"───────┘
 //! ```
@@ -60,7 +60,7 @@ pub struct ServiceAddresses {
 #[derive(Default)]
 pub(crate) struct Addressing {
     /// The leader's assignment, while this metaserver leads.
-    book: Mutex<Option<Assignment>>,
+    assignment: Mutex<Option<Assignment>>,
     pub(crate) clients: Known,
     /// Addresses of this machine, once it holds any.
     holding: OnceLock<Arc<Holding>>,
@@ -68,7 +68,7 @@ pub(crate) struct Addressing {
     /// Notification to ask the leader now, before the next beat.
     ask_now: Notify,
     /// Notification that the leader's assignment may have changed.
-    book_changed: Notify,
+    assignment_changed: Notify,
 }
 
 /// Service addresses on this machine, and the connections to them.
@@ -145,8 +145,8 @@ impl Cluster {
     /// metaserver does not lead any more.
     async fn taken_by_others(&self, id: NodeId) {
         loop {
-            let changed = self.addressing.book_changed.notified();
-            if self.with_book(|book, _| book.is_held_without(id)).unwrap_or(true) {
+            let changed = self.addressing.assignment_changed.notified();
+            if self.with_assignment(|assignment, _| assignment.is_held_without(id)).unwrap_or(true) {
                 return;
             }
             changed.await;
@@ -159,7 +159,8 @@ impl Cluster {
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             often.tick().await;
-            let suspects = self.with_book(|book, now| book.suspects(now)).unwrap_or_default();
+            let suspects =
+                self.with_assignment(|assignment, now| assignment.suspects(now)).unwrap_or_default();
             for member in suspects {
                 let status = self.group.replica.status();
                 let known = status.members.into_iter().find(|(id, ..)| *id == member && *id != status.id);
@@ -172,20 +173,20 @@ impl Cluster {
         }
     }
 
-    fn with_book<T>(&self, look: impl FnOnce(&mut Assignment, Duration) -> T) -> Option<T> {
-        let mut book = self.addressing.book.lock();
-        Some(look(book.as_mut()?, self.group.clock.monotonic()))
+    fn with_assignment<T>(&self, look: impl FnOnce(&mut Assignment, Duration) -> T) -> Option<T> {
+        let mut assignment = self.addressing.assignment.lock();
+        Some(look(assignment.as_mut()?, self.group.clock.monotonic()))
     }
 
     /// Notes that `member` is dead, or stops: its addresses are free.
     pub(crate) fn addresses_free(self: &Arc<Self>, member: NodeId) {
-        self.with_book(|book, now| book.gone(member, now));
+        self.with_assignment(|assignment, now| assignment.gone(member, now));
         self.tell_of_free_addresses();
     }
 
     /// If an address has become free in the assignment, tells all members to ask now.
     fn tell_of_free_addresses(self: &Arc<Self>) {
-        if self.with_book(|book, _| book.take_freed()) == Some(true) {
+        if self.with_assignment(|assignment, _| assignment.take_freed()) == Some(true) {
             self.ask_for_addresses_now();
             let server = Arc::clone(self);
             tokio::spawn(async move { server.have_others_ask_for_addresses().await });
@@ -198,22 +199,22 @@ impl Cluster {
     }
 
     /// Starts the assignment of a leader, if this metaserver still leads.
-    async fn keep_book(&self) -> Option<()> {
+    async fn keep_assignment(&self) -> Option<()> {
         // A deposed leader that does not know it yet must not grant an address that the new leader grants,
         // too.
         tokio::time::timeout(BEAT, self.group.read_barrier()).await.ok()?.ok()?;
         let (status, now) = (self.group.replica.status(), self.group.clock.monotonic());
-        let mut book = self.addressing.book.lock();
+        let mut assignment = self.addressing.assignment.lock();
         let members = status.members.iter().map(|(id, ..)| *id);
-        book.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
+        assignment.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
         Some(())
     }
 
     /// A leader that can hold no address itself keeps the assignment for the other members.
-    async fn keep_book_for_others(self: &Arc<Self>) {
-        if self.group.replica.leads() && self.keep_book().await.is_some() {
+    async fn keep_assignment_for_others(self: &Arc<Self>) {
+        if self.group.replica.leads() && self.keep_assignment().await.is_some() {
             let member = self.group.replica.status().id;
-            self.with_book(|book, now| book.withhold(member, &[], now));
+            self.with_assignment(|assignment, now| assignment.withhold(member, &[], now));
         }
     }
 
@@ -221,10 +222,10 @@ impl Cluster {
         let status = self.group.replica.status();
         let member = status.id;
         if self.group.replica.leads() {
-            self.keep_book().await?;
+            self.keep_assignment().await?;
             return self.note_beat(member, &held);
         }
-        *self.addressing.book.lock() = None;
+        *self.addressing.assignment.lock() = None;
         self.ask_leader_for_addresses(member, held).await
     }
 
@@ -259,22 +260,22 @@ impl Cluster {
     fn note_beat(self: &Arc<Self>, member: NodeId, held: &[IpAddr]) -> Option<Vec<IpAddr>> {
         let drains = self.drains(member);
         let map = self.map();
-        let granted = self.with_book(|book, now| {
-            book.follow(&map.head.service_addresses, now);
+        let granted = self.with_assignment(|assignment, now| {
+            assignment.follow(&map.head.service_addresses, now);
             if drains {
-                book.withhold(member, held, now);
+                assignment.withhold(member, held, now);
                 return vec![];
             }
-            book.beat(member, held, now)
+            assignment.beat(member, held, now)
         });
-        self.addressing.book_changed.notify_waiters();
+        self.addressing.assignment_changed.notify_waiters();
         self.tell_of_free_addresses();
         granted
     }
 
     /// Holder of each service address, if this metaserver leads.
     pub(crate) fn address_owners(&self) -> BTreeMap<IpAddr, Option<NodeId>> {
-        self.with_book(|book, _| book.owners()).unwrap_or_default()
+        self.with_assignment(|assignment, _| assignment.owners()).unwrap_or_default()
     }
 
     /// The other members.
@@ -372,7 +373,7 @@ impl Holder {
                     self.listens,
                     self.listens.port()
                 ));
-                self.server.keep_book_for_others().await;
+                self.server.keep_assignment_for_others().await;
                 continue;
             }
             self.tell_of_clients(&held);

@@ -1,6 +1,6 @@
 //! Users and their permissions: POSIX checks on mode bits.
 
-use cluster::{Access, NOBODY, Rules, Squash};
+use cluster::{ANONYMOUS_ID, Access, Rules, Squash};
 use namespace::{Inode, InodeId, Kind};
 use wire::rpc::Credential;
 
@@ -57,7 +57,7 @@ impl User {
 
     /// User in the pseudo file system, the same for all callers.
     pub(crate) fn of_pseudo() -> Self {
-        let (uid, gid) = (NOBODY, NOBODY);
+        let (uid, gid) = (ANONYMOUS_ID, ANONYMOUS_ID);
         Self { uid, gid, gids: vec![], read_only: true, export: InodeId::ROOT }
     }
 

@@ -82,7 +82,7 @@ impl Peer {
 
     /// Client of a server without a proof, for a machine that has not joined the cluster yet.
     #[must_use]
-    pub fn of_a_stranger(address: SocketAddr, program: (u32, u32)) -> Self {
+    pub fn unproven(address: SocketAddr, program: (u32, u32)) -> Self {
         Self::with(Arc::new(TcpNetwork), address, program, None)
     }
 
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn all_peers_share_one_pool_of_buffers() {
-        let peer = |port| Peer::of_a_stranger(([127, 0, 0, 1], port).into(), (1, 1));
+        let peer = |port| Peer::unproven(([127, 0, 0, 1], port).into(), (1, 1));
         let (one, other) = (peer(1), peer(2));
         assert!(one.around.pool.is_same_as(&other.around.pool));
         assert!(!one.around.pool.is_same_as(&BufferPool::default()));

@@ -220,7 +220,7 @@ mod tests {
     /// Members that beat in turn. They hold a granted address until its lease is over, as the kernel does,
     /// and take an address only if no other member answers for it.
     struct Cluster {
-        book: Assignment,
+        assignment: Assignment,
         now: Duration,
         held: BTreeMap<NodeId, Vec<(IpAddr, Duration)>>,
         /// Their kernels answer.
@@ -229,9 +229,9 @@ mod tests {
 
     impl Cluster {
         fn new(members: u64, count: u8) -> Self {
-            let book = Assignment::new(&addresses(count), 1..=members, Duration::ZERO);
+            let assignment = Assignment::new(&addresses(count), 1..=members, Duration::ZERO);
             let held = (1..=members).map(|id| (id, vec![])).collect();
-            Self { book, now: Duration::ZERO, held, hung: vec![] }
+            Self { assignment, now: Duration::ZERO, held, hung: vec![] }
         }
 
         fn pass(&mut self, time: Duration) {
@@ -247,7 +247,7 @@ mod tests {
                     let has = |held: &[(IpAddr, Duration)], address| held.iter().any(|(a, _)| *a == address);
                     let before: Vec<IpAddr> =
                         self.held[&member].iter().map(|(address, _)| *address).collect();
-                    let mut granted = self.book.beat(member, &before, now);
+                    let mut granted = self.assignment.beat(member, &before, now);
                     granted.retain(|address| {
                         !self.held.iter().any(|(other, held)| *other != member && has(held, *address))
                     });
@@ -277,7 +277,7 @@ mod tests {
         let mut beats = 0;
         while cluster.counts() != [3, 0, 3] {
             let held: Vec<IpAddr> = cluster.held[&2].iter().map(|(address, _)| *address).collect();
-            cluster.book.withhold(2, &held, cluster.now);
+            cluster.assignment.withhold(2, &held, cluster.now);
             cluster.held.get_mut(&2).unwrap().clear();
             cluster.pass(BEAT);
             beats += 1;
@@ -324,7 +324,7 @@ mod tests {
         let mut cluster = Cluster::new(3, 3);
         cluster.pass(LONG);
         let before = cluster.held.clone();
-        cluster.book.follow(&addresses(6), cluster.now);
+        cluster.assignment.follow(&addresses(6), cluster.now);
         cluster.pass(LONG);
         assert_eq!(cluster.counts(), [2, 2, 2]);
         let holds = |held: &BTreeMap<NodeId, Vec<(IpAddr, Duration)>>, id: &NodeId, address: IpAddr| {
@@ -333,14 +333,14 @@ mod tests {
         for (id, held) in &before {
             assert!(holds(&cluster.held, id, held[0].0), "{} has moved", held[0].0);
         }
-        cluster.book.follow(&addresses(2), cluster.now);
+        cluster.assignment.follow(&addresses(2), cluster.now);
         cluster.pass(LONG);
         assert_eq!(cluster.counts().iter().sum::<usize>(), 2, "what was removed is granted to nobody");
         // Removed and added again while its holder may still have it: never on two machines, which `pass`
         // checks.
         cluster.hung = vec![1];
-        cluster.book.follow(&[], cluster.now);
-        cluster.book.follow(&addresses(3), cluster.now);
+        cluster.assignment.follow(&[], cluster.now);
+        cluster.assignment.follow(&addresses(3), cluster.now);
         cluster.pass(LONG);
         assert_eq!(cluster.counts().iter().sum::<usize>(), 3);
     }
@@ -350,7 +350,7 @@ mod tests {
         let mut cluster = Cluster::new(3, 3);
         cluster.pass(LONG);
         let before = cluster.held.clone();
-        cluster.book = Assignment::new(&addresses(3), 1..=3, cluster.now);
+        cluster.assignment = Assignment::new(&addresses(3), 1..=3, cluster.now);
         cluster.pass(LONG);
         let places = |held: &BTreeMap<NodeId, Vec<(IpAddr, Duration)>>| -> Vec<Vec<IpAddr>> {
             held.values().map(|held| held.iter().map(|(address, _)| *address).collect()).collect()
@@ -364,12 +364,12 @@ mod tests {
         cluster.pass(LONG);
         let lost = cluster.held.remove(&2).expect("a member")[0].0;
         cluster.pass(2 * BEAT);
-        assert_eq!(cluster.book.suspects(cluster.now), [2], "it is asked for");
-        cluster.book.gone(2, cluster.now);
+        assert_eq!(cluster.assignment.suspects(cluster.now), [2], "it is asked for");
+        cluster.assignment.gone(2, cluster.now);
         cluster.pass(BEAT);
         let everywhere: Vec<IpAddr> = cluster.held.values().flatten().map(|(address, _)| *address).collect();
         assert!(everywhere.contains(&lost) && everywhere.len() == 3, "{everywhere:?}");
-        assert!(cluster.book.suspects(cluster.now).is_empty());
+        assert!(cluster.assignment.suspects(cluster.now).is_empty());
     }
 
     #[test]
@@ -377,11 +377,11 @@ mod tests {
         let mut cluster = Cluster::new(3, 3);
         cluster.pass(LONG);
         let lost = cluster.held.remove(&1).expect("the leader")[0].0;
-        cluster.book = Assignment::new(&addresses(3), 1..=3, cluster.now);
+        cluster.assignment = Assignment::new(&addresses(3), 1..=3, cluster.now);
         cluster.pass(2 * BEAT);
-        assert!(!cluster.book.owners().values().any(|owner| *owner == Some(1)));
+        assert!(!cluster.assignment.owners().values().any(|owner| *owner == Some(1)));
         assert_eq!(cluster.counts(), [1, 1], "the leader before may have granted it to the silent one");
-        cluster.book.gone(1, cluster.now);
+        cluster.assignment.gone(1, cluster.now);
         cluster.pass(BEAT);
         assert_eq!(cluster.counts().iter().sum::<usize>(), 3, "{lost} is granted");
     }
@@ -389,11 +389,11 @@ mod tests {
     #[test]
     fn one_that_may_have_an_address_and_has_it_not_is_not_shown_as_its_holder() {
         let [address] = addresses(1)[..] else { unreachable!() };
-        let mut book = Assignment::new(&[address], [1], Duration::ZERO);
-        assert_eq!(book.beat(1, &[], BEAT), [address]);
-        assert_eq!(book.beat(1, &[], 2 * BEAT), [address], "it is in use elsewhere: tried again");
-        assert_eq!(book.owners()[&address], None);
-        book.beat(1, &[address], 3 * BEAT);
-        assert_eq!(book.owners()[&address], Some(1));
+        let mut assignment = Assignment::new(&[address], [1], Duration::ZERO);
+        assert_eq!(assignment.beat(1, &[], BEAT), [address]);
+        assert_eq!(assignment.beat(1, &[], 2 * BEAT), [address], "it is in use elsewhere: tried again");
+        assert_eq!(assignment.owners()[&address], None);
+        assignment.beat(1, &[address], 3 * BEAT);
+        assert_eq!(assignment.owners()[&address], Some(1));
     }
 }

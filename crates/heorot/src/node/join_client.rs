@@ -70,7 +70,7 @@ pub(crate) async fn hello(
     token: &Token,
     request: JoinRequest,
 ) -> Result<JoinClient, JoinError> {
-    let peer = Peer::of_a_stranger(address, (join::PROGRAM, join::VERSION));
+    let peer = Peer::unproven(address, (join::PROGRAM, join::VERSION));
     let nonce = SystemEntropy.bytes();
     let args = hello::Args {
         protocol: request.protocol,

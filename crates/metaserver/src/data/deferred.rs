@@ -133,16 +133,16 @@ impl Data {
         }
         match deferred {
             Some(deferred) => {
-                let turn = self.turns.of(deferred.inode);
-                let _mine = turn.lock().await;
-                self.truncate_in_turn(&deferred).await
+                let lock = self.content_locks.of(deferred.inode);
+                let _mine = lock.lock().await;
+                self.truncate_locked(&deferred).await
             }
             None => Ok(self.machine.replica.leads()),
         }
     }
 
     /// Truncates the objects of a file, whose lock the caller holds.
-    async fn truncate_in_turn(&self, deferred: &DeferredOp) -> Result<bool, FileError> {
+    async fn truncate_locked(&self, deferred: &DeferredOp) -> Result<bool, FileError> {
         // An earlier or a new leader may have done the truncation already.
         if self.machine.replica.leads() {
             self.machine.read_barrier().await?;
@@ -333,10 +333,10 @@ impl Data {
         if self.waits_for_lost(&deferred)? {
             return Ok(true);
         }
-        let turn = self.turns.of(deferred.inode);
+        let lock = self.content_locks.of(deferred.inode);
         // The operation that holds the file's lock does the truncation.
-        let Ok(_mine) = turn.try_lock() else { return Ok(false) };
-        Ok(self.truncate_in_turn(&deferred).await.unwrap_or(false))
+        let Ok(_mine) = lock.try_lock() else { return Ok(false) };
+        Ok(self.truncate_locked(&deferred).await.unwrap_or(false))
     }
 
     /// True if a deferred operation waits for a lost target: a truncation of a file with a column there. The

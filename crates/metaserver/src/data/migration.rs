@@ -14,13 +14,10 @@
 //! or because a data server was unreachable, begins the copy again from the start, with a higher epoch: late
 //! writes of an earlier copy are refused.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
-use parking_lot::Mutex;
 use wire::data::seek::What;
 use wire::nfs4::Status;
 use wire::peer::{self, files::migrate};
@@ -31,27 +28,6 @@ use crate::errors::FileError;
 
 /// Time limit of a migration by the leader: at most 64 KiB to a data server, which may be busy.
 const MIGRATION_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// Per-inode locks for copies and truncations. Only the leader uses them. Two such operations at a time would
-/// be wrong, not only wasteful: the slower one could overwrite, or cut off, data that a client wrote after
-/// the faster one was done.
-#[derive(Default)]
-pub(crate) struct Turns(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
-
-impl Turns {
-    /// Returns the lock of `inode`. Take it before a copy or truncation, and before reading its record.
-    pub(crate) fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.0.lock();
-        // Unused locks are dropped: the map has one entry for each file with waiting operations.
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(inode).or_default())
-    }
-
-    /// True if an operation holds the lock of this file, or waits for it.
-    pub(crate) fn is_taken(&self, inode: InodeId) -> bool {
-        self.0.lock().get(&inode).is_some_and(|turn| Arc::strong_count(turn) > 1)
-    }
-}
 
 /// True if a write that ends at `end` fits in the inline data.
 pub(crate) fn fits(inode: &Inode, end: u64) -> bool {
@@ -91,8 +67,8 @@ impl Data {
         if !self.machine.replica.leads() {
             return self.migrate_at_leader(inode).await;
         }
-        let turn = self.turns.of(inode);
-        let mine = turn.lock().await;
+        let lock = self.content_locks.of(inode);
+        let held = lock.lock().await;
         let mut file = self.machine.inode(&*self.machine.view()?, inode)?;
         let made = match file.data().ok_or(FileError::Invalid)? {
             DataPlace::Inline if file.written == 0 => Some(self.make_objects(&file).await?),
@@ -106,7 +82,7 @@ impl Data {
             let layout = self.fill_columns(&file, data).await?;
             file = self.attributes(Command::Migrated { inode, layout, epoch }).await?;
         }
-        drop(mine);
+        drop(held);
         Ok(file)
     }
 

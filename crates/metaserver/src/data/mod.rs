@@ -8,6 +8,7 @@ mod call;
 pub(crate) mod copy;
 pub(crate) mod deferred;
 pub(crate) mod hold;
+mod inode_locks;
 pub(crate) mod migration;
 mod operator;
 pub(crate) mod orphans;
@@ -28,7 +29,7 @@ use namespace::TargetId;
 use nfs::Metrics;
 
 use crate::data::deferred::backlog::Backlog;
-use crate::data::migration::Turns;
+use crate::data::inode_locks::InodeLocks;
 use crate::data::placement::Placement;
 use crate::data::proxy::WriteVerifier;
 use crate::data::reports::Reports;
@@ -43,9 +44,11 @@ pub struct Data {
     pub(crate) state: Arc<ClientState>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) placement: Placement,
-    pub(crate) turns: Turns,
+    /// Locks for copies and truncations of a file's content, at the leader. Two at a time would be wrong, not only
+    /// wasteful: the slower one could overwrite, or cut off, data that a client wrote after the faster one was done.
+    pub(crate) content_locks: InodeLocks,
     /// Locks of files whose columns get other targets: no layout is granted meanwhile.
-    pub(crate) relocations: Turns,
+    pub(crate) relocations: InodeLocks,
     pub(crate) rounds: Rounds,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) backlog: Backlog,
@@ -66,8 +69,8 @@ impl Data {
             state,
             metrics,
             placement: Placement::default(),
-            turns: Turns::default(),
-            relocations: Turns::default(),
+            content_locks: InodeLocks::default(),
+            relocations: InodeLocks::default(),
             rounds: Rounds::default(),
             backlog: Backlog::default(),
             reports: Arc::default(),

@@ -37,8 +37,8 @@ impl Data {
         before: &Inode,
         leaves: &(dyn Fn(TargetId) -> bool + Sync),
     ) -> Result<Option<Inode>, FileError> {
-        let turn = self.relocations.of(before.id);
-        let _mine = turn.lock().await;
+        let lock = self.relocations.of(before.id);
+        let _mine = lock.lock().await;
         let mut inode = self.machine.inode(&*self.machine.view()?, before.id)?;
         let Some(layout) = inode.layout() else { return Ok(None) };
         if Some(layout) != before.layout() {
