@@ -13,6 +13,7 @@
 mod answers;
 mod backup;
 mod begin;
+pub mod chain_placement;
 mod change;
 pub mod clocks;
 mod cluster;
