@@ -17,6 +17,7 @@ use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 use super::getdeviceinfo::WireDevice;
 use crate::Metaserver;
 use crate::compound::{Context, client, stateid, wire_stateid};
+use crate::data::hold::unheld;
 use crate::data::proxy::FileData;
 use crate::errors::{FileError, store_failed};
 
@@ -145,7 +146,7 @@ async fn make_objects_for_layouts(
     if inode.data() == Some(DataPlace::Inline) && inode.written == 0 {
         // A data server is unreachable, full or failing: the client goes through the metaserver, which
         // returns the right error.
-        let made = server.data.make_objects(&inode).await;
+        let made = unheld(server.data.make_objects(&inode)).await;
         return made.map(Some).map_err(|_| Status::LayoutTryLater.into());
     }
     server.data.migrate_to_objects(inode.id).await?;
