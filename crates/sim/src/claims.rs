@@ -12,6 +12,17 @@ pub const LEASE_MS: u64 = LEASE.as_millis() as u64;
 /// Life of a client: its address, and the number of its client id.
 pub type Life = (Address, u64);
 
+/// A request that was answered DELAY, and repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delays {
+    /// The request and its client.
+    pub what: String,
+    /// Name of its file; none: it has the file's handle.
+    pub name: Option<Vec<u8>>,
+    /// Times of the first and the last such answer.
+    pub ms: (u64, u64),
+}
+
 /// State that a client was told to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
@@ -95,8 +106,8 @@ pub struct Claims {
     pub renewals: BTreeMap<Life, Vec<(u64, u64)>>,
     /// Waits for locks.
     pub waits: Vec<LockWait>,
-    /// Requests that were answered DELAY: what, since when and until when.
-    pub delays: Vec<(String, u64, u64)>,
+    /// Requests that were put off.
+    pub delays: Vec<Delays>,
     /// States that were lost without a fault of the client.
     pub lost: Vec<String>,
     /// Answers that must not be.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use namespace::{Proposal, Reply, RequestId};
+use namespace::{Command, OpenTarget, Proposal, Reply, RequestId};
 
 use crate::net::Address;
 use crate::request::{Answer, Request};
@@ -47,6 +47,8 @@ pub struct History {
     pub operations: Vec<Operation>,
     /// Proposal and reply at each index of the log, from the first member that applied it.
     pub log: BTreeMap<u64, (Proposal, Reply)>,
+    /// Names under which a file was made, with the times in milliseconds.
+    pub made: Vec<(u64, Vec<u8>)>,
     /// Hash of a store in which all entries below an index are applied, and the first member that had it.
     pub sums: BTreeMap<u64, (Address, u64)>,
     /// Members whose state differs from that of the first member at an index.
@@ -120,6 +122,11 @@ impl History {
         match self.log.get(&index) {
             None => {
                 self.note(now_ms, || format!("member {member} applies {index}: {proposal:?} -> {reply:?}"));
+                if let (Command::Open(open), Reply::Opened { created: true, .. }) = (&proposal.command, reply)
+                    && let OpenTarget::Create { create, .. } = &open.target
+                {
+                    self.made.push((now_ms, create.name.clone()));
+                }
                 self.log.insert(index, (proposal.clone(), reply.clone()));
             }
             Some((first, its_reply)) if (first, its_reply) != (proposal, reply) => {

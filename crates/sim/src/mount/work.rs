@@ -11,7 +11,7 @@ use wire::nfs4::{close, lock, locku, remove, setattr, write};
 
 use super::calls::putfh;
 use super::{Gone, Mount, Recallable, Session};
-use crate::claims::{Claim, Held, LEASE_MS, LockWait};
+use crate::claims::{Claim, Delays, Held, LEASE_MS, LockWait};
 use crate::service::handle_key;
 
 /// Names of all files: few, so that clients meet.
@@ -91,10 +91,14 @@ impl Mount {
             {
                 let mut claims = self.shared.claims();
                 match put_off {
-                    Some((of, number)) if of == at => claims.delays[number].2 = now_ms,
+                    Some((of, number)) if of == at => claims.delays[number].ms.1 = now_ms,
                     Some(_) | None => {
                         let what = ops.get(1).map_or("nothing", ArgOp::name);
-                        claims.delays.push((format!("{what} of client {}", self.address), now_ms, now_ms));
+                        claims.delays.push(Delays {
+                            what: format!("{what} of client {}", self.address),
+                            name: ops.get(1).and_then(name_of_file),
+                            ms: (now_ms, now_ms),
+                        });
                         put_off = Some((at, claims.delays.len() - 1));
                     }
                 }
@@ -363,5 +367,14 @@ impl Mount {
 
     fn lost_by(&self, file: &OpenFile, status: Status) -> Result<(), Gone> {
         if is_loss(status) { Err(self.loses(file, "an open", status)) } else { Ok(()) }
+    }
+}
+
+/// Name of the file that an operation is about; none: it is the current one.
+fn name_of_file(op: &ArgOp) -> Option<Vec<u8>> {
+    match op {
+        ArgOp::Open(open::Args { claim: OpenClaim::Null(name), .. }) => Some(name.to_vec()),
+        ArgOp::Remove(remove::Args { target }) => Some(target.to_vec()),
+        _ => None,
     }
 }

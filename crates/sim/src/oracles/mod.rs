@@ -34,7 +34,7 @@ pub fn judge(shared: &Shared, members: &[Member]) -> Vec<String> {
         ("conflicts", claims::judge(&known)),
         ("leases", known.lost.clone()),
         ("lock waiters", waits::judge(&known, &calm)),
-        ("recalls", delays::judge(&known, &calm)),
+        ("recalls", delays::judge(&known, &history, &calm)),
         ("answers", known.unexpected.clone()),
     ];
     let named = |(name, found): (&str, Vec<String>)| -> Vec<String> {
