@@ -31,6 +31,8 @@ impl HeldSocket {
             Some(at) => kept.swap_remove(at).socket,
             None => {
                 let socket = nfs::listen(address)?;
+                // Of its earlier address: the store has one socket of a name.
+                kept.retain(|kept| kept.name != name);
                 fd_store::keep(name, &socket);
                 socket
             }
@@ -103,6 +105,10 @@ mod tests {
             HeldSocket::open("ds0", address, &mut all).is_err(),
             "it is in use, and not among those kept"
         );
+        // Else the new one is removed from the store with it.
+        let mut earlier = vec![kept("ds0")];
+        HeldSocket::open("ds0", "127.0.0.1:0".parse().unwrap(), &mut earlier).unwrap();
+        assert!(earlier.is_empty(), "one of an earlier address is closed");
     }
 
     #[test]
