@@ -215,8 +215,15 @@ impl<'a> Plan<'a> {
         Ok(inode)
     }
 
-    /// Puts an inode.
+    /// Puts an inode. Its epochs are at least those of the record before: another step of the command may have
+    /// fenced the file after `inode` was read.
     pub fn put_inode(&mut self, inode: &Inode) -> Result<(), StoreError> {
+        if cfg!(debug_assertions)
+            && let Some(before) = read::inode(self.view(), inode.id)?
+        {
+            let epochs = |inode: &Inode| (inode.epoch, inode.layout_epoch);
+            assert!(epochs(inode) >= epochs(&before), "an epoch went back: {before:?}, then {inode:?}");
+        }
         self.put(&keys::inode(inode.id), inode)
     }
 }

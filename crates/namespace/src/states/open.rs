@@ -58,7 +58,7 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
             let delegation = delegation::grant(plan, &inode, open)?;
             Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), deferred: None, delegation })
         }
-        Target::Known { mut inode, dir, made_by_it, truncation } => {
+        Target::Known { inode, dir, made_by_it, truncation } => {
             match inode.kind {
                 Kind::File(_) => {}
                 Kind::Directory(_) => return Err(Error::IsDirectory.into()),
@@ -88,6 +88,7 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
             // stays.
             let stateid = add(plan, inode.id, open)?;
             lapsed.end(plan)?;
+            let mut inode = plan.inode(inode.id)?; // the end of a writer fences the file
             let mut deferred = None;
             if truncation {
                 deferred = size::set(plan, &mut inode, 0)?;

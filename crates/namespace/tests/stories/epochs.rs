@@ -100,6 +100,24 @@ fn a_lapsed_client_in_the_way_of_a_share_ends_and_is_fenced_before_the_open() {
 }
 
 #[test]
+fn an_open_that_ends_a_lapsed_writer_tells_of_the_fence() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    let f = w.file("/f");
+    let of_a = w.open_as(a, "o", "/f", BOTH, READ).unwrap();
+    w.layout(a, "/f", of_a, IoMode::ReadWrite).unwrap();
+    w.lapse(a).unwrap();
+    let before = w.stat("/f");
+    let truncated = w.open_create(b, "/f", Exists::Take, true);
+    assert_eq!(truncated, Err(Error::Delay), "a has a layout");
+    let reply = w.open_create(b, "/f", Exists::Take, false).unwrap();
+    let Reply::Opened { inode, .. } = reply else { panic!("{reply:?}") };
+    assert_eq!((&inode, read::client(&*w.view(), a).unwrap()), (&w.stat("/f"), None));
+    assert!(inode.layout_epoch > before.layout_epoch, "the handles of a are void");
+    assert_eq!(w.deferred(), [(f, DeferredKind::Fence)]);
+}
+
+#[test]
 fn a_truncation_is_a_fence_and_is_done_with_the_last_epoch() {
     let mut w = World::new();
     let a = w.client("a");
