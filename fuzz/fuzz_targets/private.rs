@@ -85,7 +85,18 @@ fn handle(bytes: &Bytes) {
     let (unit, incarnation) = (column ^ volume, target ^ inode);
     let (epoch, layout_epoch) = (unit ^ 1, unit);
     let object =
-        ObjectHandle { file, column, target, unit, columns: volume, incarnation, epoch, layout_epoch };
+        ObjectHandle {
+            file,
+            column,
+            target,
+            unit,
+            columns: volume,
+            incarnation,
+            epoch,
+            layout_epoch,
+            chain: inode,
+            chain_version: column,
+        };
     let holder = [Holder::Reader, Holder::Writer, Holder::Server][(target % 3) as usize];
     let sealed = object.seal_for(holder, &key);
     assert_eq!(ObjectHandle::open_with_holder(&sealed, &key), Some((object, holder)));

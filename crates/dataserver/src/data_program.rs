@@ -89,6 +89,7 @@ impl DataProgram {
             Call::ReadPlus(args) => Reply::ReadPlus(self.read_plus(args).await),
             Call::Make(args) => Reply::Make(self.make(args).await),
             Call::Stat(args) => Reply::Stat(self.stat(args).await),
+            Call::Chain(_) => Reply::Chain(Err(Status::NotSupported)),
         }
     }
 
@@ -326,5 +327,6 @@ fn failed(reply: &Reply) -> bool {
         Reply::ReadPlus(res) => res.is_err(),
         Reply::Make(res) => res.is_err(),
         Reply::Stat(res) => res.is_err(),
+        Reply::Chain(res) => res.is_err(),
     }
 }

@@ -114,6 +114,8 @@ impl Metaserver {
             metaservers: vec![],
             networks: vec![],
             trash_seconds: self.cluster.settings().trash_time.as_secs(),
+            chain_lease_ms: 0,
+            chains: vec![],
         };
         // A missing target reports no incarnation.
         let mut present = args.targets.iter().filter(|space| space.condition != TargetCondition::Missing);
@@ -238,6 +240,9 @@ mod tests {
             version,
             map_version: 0,
             clock_ms: 1_900_000_000_000,
+            process: 0,
+            chains_of_map: 0,
+            refilled: vec![],
         }
     }
 

@@ -126,6 +126,9 @@ async fn beat(address: Address, peer: Peer, objects: Arc<Mutex<Objects>>) {
             version: Bytes::from_static(b"0.1.0"),
             map_version: 0,
             clock_ms: 0,
+            process: 0,
+            chains_of_map: 0,
+            refilled: vec![],
         };
         let answer = peer.call::<register::Res>(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
         let pause = match answer {

@@ -5,7 +5,8 @@
 //! metaserver   │kind 1│vol 4│inode 8│gen 4│tag 16│            33 bytes: export of the volume; pseudo fs
 //!              │kind 1│vol 4│inode 8│gen 4│export 8│tag 16│   41 bytes: export of a directory
 //! data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│incarnation 8│epoch 4
-//!              │layout epoch 4│tag 16│    69 bytes; the kind tells whose it is, and whether it permits writes
+//!              │layout epoch 4│chain 8│chain version 4│tag 16│    81 bytes; the kind tells whose it is, and
+//!              whether it permits writes
 //! ```
 //!
 //! A metaserver's handle contains the export of its client, so that a handle of one export gives no access
@@ -26,7 +27,7 @@ const KIND_OBJECT_OF_CALL: u8 = 6;
 const TAG_BYTES: usize = 16;
 const FILE_BYTES: usize = 17;
 const EXPORTED_FILE_BYTES: usize = 25;
-const OBJECT_BYTES: usize = 53;
+const OBJECT_BYTES: usize = 65;
 
 /// Key that seals handles. All servers of a cluster hold it, and no other machine.
 #[derive(Clone)]
@@ -180,6 +181,10 @@ pub struct ObjectHandle {
     pub epoch: u32,
     /// Object epoch of the file's last fence: likewise for the calls of a client with a layout.
     pub layout_epoch: u32,
+    /// Chain of the column. A column without copies is on the chain of one target, whose id is that of the target.
+    pub chain: u64,
+    /// Version of the chain, in a call that one member forwards to the next; 0 in all others.
+    pub chain_version: u32,
 }
 
 /// Holder of an object's handle.
@@ -213,6 +218,12 @@ pub struct Place {
 }
 
 impl ObjectHandle {
+    /// True if the column has copies on other targets.
+    #[must_use]
+    pub fn has_copies(&self) -> bool {
+        self.chain != self.target
+    }
+
     /// Position in this object of the file's byte at `file_offset`; none if another column has the byte.
     /// Stripe unit `n` of a file is unit `n / columns` of column `n % columns`.
     #[must_use]
@@ -237,6 +248,8 @@ impl ObjectHandle {
         body.extend_from_slice(&self.incarnation.to_be_bytes());
         body.extend_from_slice(&self.epoch.to_be_bytes());
         body.extend_from_slice(&self.layout_epoch.to_be_bytes());
+        body.extend_from_slice(&self.chain.to_be_bytes());
+        body.extend_from_slice(&self.chain_version.to_be_bytes());
         key.seal(&body)
     }
 
@@ -271,6 +284,8 @@ impl ObjectHandle {
             incarnation: u64::from_be_bytes(body.get(37..45)?.try_into().ok()?),
             epoch: u32::from_be_bytes(body.get(45..49)?.try_into().ok()?),
             layout_epoch: u32::from_be_bytes(body.get(49..53)?.try_into().ok()?),
+            chain: u64::from_be_bytes(body.get(53..61)?.try_into().ok()?),
+            chain_version: u32::from_be_bytes(body.get(61..65)?.try_into().ok()?),
         };
         Some((object, holder))
     }
@@ -293,6 +308,8 @@ mod tests {
             incarnation: 4,
             epoch: 6,
             layout_epoch: 5,
+            chain: 11,
+            chain_version: 12,
         };
         let (f, o) = (file.seal(&key), object.seal(&key));
         assert_eq!(FileHandle::open(&f, &key), Some(file));
@@ -340,6 +357,8 @@ mod tests {
             incarnation: 4,
             epoch: 0,
             layout_epoch: 0,
+            chain: 9,
+            chain_version: 0,
         };
         let place = |object_offset, left| Some(Place { object_offset, left });
         for (column, file_offset, expected) in [

@@ -68,7 +68,8 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
 
     put(&peer, &served.server_handle(6), 0, true, b"Gar-Dena").await.unwrap();
     let page: list::Res =
-        call(&peer, Procedure::List, &list::Args { target: served.target(), after: None, max: 10 }).await;
+        call(&peer, Procedure::List, &list::Args { target: served.target(), after: None, max: 10, chain: 0 })
+            .await;
     let page = page.unwrap();
     assert!(page.done);
     assert_eq!(page.objects.iter().map(|o| o.inode).collect::<Vec<_>>(), [5, 6]);

@@ -129,6 +129,8 @@ impl Served {
             incarnation: INCARNATION.id,
             epoch: 0,
             layout_epoch: 0,
+            chain: self.target(),
+            chain_version: 0,
         }
     }
 

@@ -151,6 +151,9 @@ async fn register(
         version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
         map_version: metaservers.map_version(obeyed),
         clock_ms: join_client::clock_ms(),
+        process: 0,
+        chains_of_map: 0,
+        refilled: vec![],
     };
     let answer: Result<register::Res, CallFailure> =
         peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;

@@ -108,7 +108,8 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::Stat
         | Procedure::Status
         | Procedure::List
-        | Procedure::Commit => true,
+        | Procedure::Commit
+        | Procedure::Chain => true,
         Procedure::Write
         | Procedure::Truncate
         | Procedure::Remove
@@ -125,6 +126,8 @@ fn refused(status: data::Status) -> FileError {
         data::Status::Stale | data::Status::NotFound => FileError::Stale,
         data::Status::Delay => FileError::Delay,
         data::Status::StaleEpoch => FileError::StaleEpoch,
+        // Nothing was done: the chain is about to change, or has changed.
+        data::Status::StaleChain | data::Status::ChainWaits => FileError::Away,
         data::Status::ReadOnly => FileError::ReadOnly,
         data::Status::Invalid => FileError::Invalid,
         data::Status::NotSupported => FileError::NotSupported,

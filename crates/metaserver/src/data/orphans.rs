@@ -156,7 +156,7 @@ impl Data {
         if !self.cluster.data_servers.obeys(target, incarnation(&*self.machine.view()?)?.0) {
             return Err(FileError::Delay);
         }
-        let args = data::list::Args { target: target.0, after, max: LIST_MAX };
+        let args = data::list::Args { target: target.0, after, max: LIST_MAX, chain: 0 };
         let page = self.call_target(target, Procedure::List, args).await?;
         self.machine.read_barrier().await?;
         Ok(page)
@@ -207,6 +207,9 @@ impl Data {
                 incarnation,
                 epoch: 0,
                 layout_epoch: 0,
+                // The object of this target alone, whatever chain it was made for.
+                chain: target.0,
+                chain_version: 0,
             }
             .seal(&self.machine.key)
         };

@@ -127,6 +127,8 @@ impl Data {
                 incarnation: data.incarnation,
                 epoch,
                 layout_epoch,
+                chain: target.0,
+                chain_version: 0,
             };
             (target, object.seal_for(holder, &self.machine.key))
         };

@@ -89,6 +89,9 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         version: Bytes::from_static(b"0.1.0"),
         map_version: 0,
         clock_ms: 1_900_000_000_000,
+        process: 0,
+        chains_of_map: 0,
+        refilled: vec![],
     };
     // The first answer tells it whom to obey.
     for _ in 0..2 {

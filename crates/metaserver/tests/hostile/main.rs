@@ -39,7 +39,18 @@ fn key() -> HandleKey {
 
 /// The only column of a file, with a stripe unit of 64 KiB.
 fn object(file: FileHandle, target: u64, incarnation: u64) -> ObjectHandle {
-    ObjectHandle { file, column: 0, target, unit: 65536, columns: 1, incarnation, epoch: 0, layout_epoch: 0 }
+    ObjectHandle {
+        file,
+        column: 0,
+        target,
+        unit: 65536,
+        columns: 1,
+        incarnation,
+        epoch: 0,
+        layout_epoch: 0,
+        chain: target,
+        chain_version: 0,
+    }
 }
 
 struct Scene {
@@ -102,6 +113,9 @@ impl Scene {
             version: "0.1.0".into(),
             map_version: 0,
             clock_ms: 1_900_000_000_000,
+            process: 0,
+            chains_of_map: 0,
+            refilled: vec![],
         };
         let procedure = cluster::Procedure::Register as u32;
         // The first answer tells it whom to obey.

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 
 use super::{Status, TargetSpace};
+use crate::data::Chain;
 use crate::xdr_struct;
 
 xdr_struct! {
@@ -23,6 +24,23 @@ xdr_struct! {
         pub map_version: u64,
         /// Its clock, in milliseconds since 1970.
         pub clock_ms: u64,
+        /// Random number of this run of its process: after a change its members of chains are refilled.
+        pub process: u64,
+        /// Version of the cluster map whose chains it knows; 0: none.
+        pub chains_of_map: u64,
+        /// Members of chains that have all data now, by the word of the chain's head.
+        pub refilled: Vec<Refilled>,
+    }
+
+    /// A member of a chain that has been refilled.
+    #[derive(Copy)]
+    pub struct Refilled {
+        /// The chain.
+        pub chain: u64,
+        /// Version of the chain in which the refilling took place.
+        pub version: u32,
+        /// The member's target.
+        pub target: u64,
     }
 
     /// The results.
@@ -48,6 +66,12 @@ xdr_struct! {
         pub networks: Vec<Bytes>,
         /// Time that removed objects stay in the trash, in seconds.
         pub trash_seconds: u64,
+        /// Lease of the caller's members of chains, in milliseconds from the sending of the request; 0: none. Without
+        /// a lease a member of a chain serves nothing.
+        pub chain_lease_ms: u32,
+        /// All chains that the caller's targets are members of, also those that are away; empty if the caller has
+        /// the chains of the current map.
+        pub chains: Vec<Chain>,
     }
 }
 

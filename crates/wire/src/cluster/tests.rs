@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::{Call, Procedure, Reply, Status, TargetCondition, TargetSpace};
 use super::{cluster_status, register, size};
+use crate::data::{Chain, Member, MemberState};
 use crate::handshake::{client_proof, proof_matches, server_proof};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 
@@ -33,6 +34,9 @@ fn calls() -> Vec<Call> {
             version: Bytes::from_static(b"0.1.0"),
             map_version: 6,
             clock_ms: 1_900_000_000_000,
+            process: 9,
+            chains_of_map: 6,
+            refilled: vec![register::Refilled { chain: 1, version: 2, target: 3 }; 2],
         }),
         Call::Size(size::Args { handle: Bytes::from_static(&[4; 45]) }),
         Call::Status(cluster_status::Args {}),
@@ -40,6 +44,7 @@ fn calls() -> Vec<Call> {
 }
 
 fn replies() -> Vec<Reply> {
+    let member = Member { target: 4, address: Bytes::from_static(b"10.0.0.5:2050"), state: MemberState::In };
     vec![
         Reply::Register(Ok(register::ResOk {
             heartbeat_ms: 1000,
@@ -50,6 +55,8 @@ fn replies() -> Vec<Reply> {
             metaservers: vec![Bytes::from_static(b"10.0.0.1:2049")],
             networks: vec![Bytes::from_static(b"10.0.0.0/8")],
             trash_seconds: 86_400,
+            chain_lease_ms: 2000,
+            chains: vec![Chain { id: 1, version: 2, verifier: 3, members: vec![member; 2] }],
         })),
         Reply::Register(Err(Status::Delay)),
         Reply::Size(Ok(size::ResOk { len: 1 << 40 })),

@@ -35,6 +35,8 @@ xdr_struct! {
         pub after: Option<ObjectName>,
         /// Maximal number of objects; the server may return fewer.
         pub max: u32,
+        /// Only objects of this chain; 0: all.
+        pub chain: u64,
     }
 
     /// The results.

@@ -5,6 +5,7 @@
 //! [`Status::NotProven`]. Handles are sealed [`crate::handle::ObjectHandle`]s, as clients have them.
 
 pub mod allocate;
+pub mod chain;
 pub mod commit;
 pub mod copy;
 pub mod list;
@@ -21,6 +22,7 @@ mod tests;
 pub mod truncate;
 pub mod write;
 
+pub use chain::{Chain, Member, MemberState};
 pub use copy::Piece;
 pub use list::{ObjectEntry, ObjectName};
 pub use read_plus::Run;
@@ -32,7 +34,7 @@ pub use crate::handshake::Status;
 /// RPC program number: "HEA" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// Version of the program.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 crate::rpc::program! {
     /// Reads from an object.
@@ -63,6 +65,8 @@ crate::rpc::program! {
     15 Make make "MAKE";
     /// Lengths and modification times of objects.
     16 Stat stat "STAT";
+    /// Tells the state of chains.
+    17 Chain chain "CHAIN";
 }
 
 /// Write verifier: changes when a data server may have lost unstable writes.

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::{
     Call, ObjectEntry, ObjectName, Piece, Procedure, Reply, Run, Status, TargetCondition, TargetSpace,
 };
-use super::{allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
+use super::{Chain, Member, MemberState};
+use super::{allocate, chain, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
 use super::{stat, truncate, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use crate::xdr::{Decoder, Payload};
@@ -19,6 +20,13 @@ fn data() -> Payload {
     Bytes::from_static(b"hwaet!!").into()
 }
 
+fn chain_of_three() -> Chain {
+    let member = |target, state| Member { target, address: Bytes::from_static(b"10.0.0.5:2050"), state };
+    let members =
+        vec![member(4, MemberState::Away), member(5, MemberState::In), member(6, MemberState::Refilling)];
+    Chain { id: 1 << 60, version: 7, verifier: 8, members }
+}
+
 fn calls() -> Vec<Call> {
     let after = Some(ObjectName { inode: 3, column: 1 });
     vec![
@@ -27,8 +35,8 @@ fn calls() -> Vec<Call> {
         Call::Commit(commit::Args { handle: handle() }),
         Call::Truncate(truncate::Args { handle: handle(), len: 5 }),
         Call::Remove(remove::Args { handles: vec![handle(), Bytes::new()] }),
-        Call::List(list::Args { target: 4, after, max: 100 }),
-        Call::List(list::Args { target: 4, after: None, max: 100 }),
+        Call::List(list::Args { target: 4, after, max: 100, chain: 0 }),
+        Call::List(list::Args { target: 4, after: None, max: 100, chain: 9 }),
         Call::Status(status::Args {}),
         Call::Seek(seek::Args { handle: handle(), offset: 7, what: seek::What::Hole }),
         Call::Allocate(allocate::Args { handle: handle(), offset: 7, len: 8, ask: true }),
@@ -43,6 +51,7 @@ fn calls() -> Vec<Call> {
         Call::ReadPlus(read::Args { handle: handle(), offset: 1 << 40, count: 65536 }),
         Call::Make(make::Args { handles: vec![handle(), Bytes::new()] }),
         Call::Stat(stat::Args { handles: vec![handle(), Bytes::new()], sync: true }),
+        Call::Chain(chain::Args { chains: vec![chain_of_three(); 2] }),
     ]
 }
 
@@ -72,6 +81,9 @@ fn replies() -> Vec<Reply> {
         Reply::Truncate(Ok(())),
         Reply::Remove(Err(Status::Io)),
         Reply::Make(Ok(())),
+        Reply::Chain(Ok(())),
+        Reply::Chain(Err(Status::ChainWaits)),
+        Reply::Commit(Err(Status::StaleChain)),
         Reply::Make(Err(Status::TargetLost)),
         Reply::List(Ok(list::ResOk { objects: vec![entry; 3], done: false })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),

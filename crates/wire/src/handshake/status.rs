@@ -41,6 +41,11 @@ xdr_enum! {
         OtherIncarnation = 15,
         /// The handle has an earlier epoch than the object.
         StaleEpoch = 16,
+        /// The target is not a member of the chain any more, or the call is of an earlier version of the chain.
+        /// Nothing was done: the caller looks the chain up again.
+        StaleChain = 17,
+        /// The member has no lease, or does not know the chain or its version yet. Nothing was done: retry later.
+        ChainWaits = 18,
     }
 }
 
