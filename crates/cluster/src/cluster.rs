@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use crate::begin::Begin;
+use crate::chains::Chains;
 use crate::clocks::Clocks;
 use crate::data_servers::DataServers;
 use crate::exports::CurrentExports;
@@ -40,6 +41,7 @@ pub struct Cluster {
     /// Clocks of the cluster's machines.
     pub clocks: Clocks,
     pub(crate) addressing: Addressing,
+    pub(crate) chains: Chains,
     /// Proof of the other servers that call this one.
     pub peer_auth: Arc<PeerAuth>,
 }
@@ -70,6 +72,7 @@ impl Cluster {
             )),
             clocks: Clocks::default(),
             addressing: Addressing::default(),
+            chains: Chains::default(),
             peer_auth: Arc::new(PeerAuth::new(peer_key, Arc::clone(entropy))),
             network,
             group,

@@ -400,6 +400,7 @@ mod tests {
             name: "oak".into(),
             addresses: vec!["10.0.0.2:2050".into()],
             targets: vec![],
+            process: 1,
         };
         let ask = |name, consensus, data| {
             let args = enter::Args { proof: [0; 32], ticket: [0; 32], name, consensus, data };

@@ -13,7 +13,7 @@
 mod answers;
 mod backup;
 mod begin;
-pub mod chain_placement;
+mod chains;
 mod change;
 pub mod clocks;
 mod cluster;
@@ -32,6 +32,7 @@ mod settings;
 mod tokens;
 
 pub use begin::Begin;
+pub use chains::lease::HEARTBEAT_OF_MEMBERS;
 pub use change::SettingReport;
 pub use cluster::Cluster;
 pub use data_servers::{DataServers, HEARTBEAT, NoServer, Reach, TargetReport, Usable};

@@ -56,6 +56,7 @@ impl Cluster {
         self.data_servers.follow(&map, closed.collect());
         let settings = self.settings_of(&map);
         self.put_settings(Settings::of(settings));
+        self.chains.follow(&map);
         let exports = Exports::of(settings);
         *self.current_map.0.write() = Arc::new(map);
         if self.exports.replace(exports) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host::{size, time};
-use namespace::COLUMNS_MAX;
+use namespace::{COLUMNS_MAX, COPIES_MAX};
 use namespace::{StripePolicy, StripeUnit};
 
 /// One row of the table.
@@ -31,11 +31,13 @@ pub struct DefaultStripe {
     pub unit: StripeUnit,
     /// Columns; 0: one on each target.
     pub columns: u32,
+    /// Copies of each column.
+    pub copies: u8,
 }
 
 impl From<DefaultStripe> for StripePolicy {
     fn from(d: DefaultStripe) -> Self {
-        Self { unit: d.unit, columns: d.columns }
+        Self { unit: d.unit, columns: d.columns, copies: d.copies }
     }
 }
 
@@ -76,6 +78,11 @@ settings! {
     stripe_unit: StripeUnit = "1MiB", stripe_unit;
     /// Targets that a new file is striped over, 0 for all; `heorot stripe` sets it for a directory.
     stripe_columns: u32 = "4", |text| number_between(text, 0, COLUMNS_MAX);
+    /// Copies of each column of a new file, on data servers of their own, 1 to 3; `heorot stripe` sets it for a
+    /// directory.
+    stripe_copies: u32 = "1", |text| number_between(text, 1, COPIES_MAX as u32);
+    /// Time after which another target takes the place of one whose data server is silent, where there are copies.
+    replace_after: Duration = "10m", |text| time_between(text, 10, 30 * 86_400);
     /// Time between two searches for objects that no file owns.
     clean_interval: Duration = "1d", |text| time_between(text, 10, 365 * 86_400);
     /// Time that removed objects are kept in the trash of their targets, 0s for not at all; room that is
@@ -100,7 +107,8 @@ impl Settings {
     /// Layout of new files in directories without a stripe policy.
     #[must_use]
     pub fn stripe(&self) -> DefaultStripe {
-        DefaultStripe { unit: self.stripe_unit, columns: self.stripe_columns }
+        let copies = u8::try_from(self.stripe_copies).unwrap_or(1);
+        DefaultStripe { unit: self.stripe_unit, columns: self.stripe_columns, copies }
     }
 
     /// Checks that the settings agree with each other.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::cluster::HEARTBEAT;
+use ::cluster::{HEARTBEAT, HEARTBEAT_OF_MEMBERS};
 use bytes::Bytes;
 use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
 use nfs::{Answer, OperationLabels, PeerAuth, PrivateProgram, encoded};
@@ -152,8 +152,14 @@ impl Metaserver {
         if answers_again {
             self.data.retry_now(&server.targets);
         }
+        if let Err(error) = self.cluster.complete_members(&server.targets, &args.refilled).await {
+            tracing::debug!(%error, "refilled members of chains are not in yet");
+        }
+        // After the command with its process: the chains that it is told are those of this process.
+        let lease = self.cluster.lease_chains(server.id).await;
         let map = self.cluster.map();
         let changed = map.head.version != args.map_version;
+        let has_chains = !map.chains.is_empty();
         let serving = map
             .nodes
             .iter()
@@ -166,6 +172,12 @@ impl Metaserver {
             },
             networks: match changed {
                 true => self.exported_networks(),
+                false => vec![],
+            },
+            heartbeat_ms: if has_chains { HEARTBEAT_OF_MEMBERS } else { HEARTBEAT }.as_millis() as u32,
+            chain_lease_ms: lease.as_millis() as u32,
+            chains: match map.head.version != args.chains_of_map {
+                true => self.cluster.chains_of(&server.targets),
                 false => vec![],
             },
             ..answer
@@ -222,7 +234,8 @@ fn data_server(args: &register::Args) -> Result<DataServer, Status> {
         return Err(Status::Invalid);
     }
     let targets = args.targets.iter().map(|space| TargetId(space.target)).collect();
-    Ok(DataServer { id: DataServerId(args.server), name: text(&args.name)?, addresses, targets })
+    let (id, name, process) = (DataServerId(args.server), text(&args.name)?, args.process);
+    Ok(DataServer { id, name, addresses, targets, process })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use namespace::{
-    ClientId, Command, DataServer, DeviceId, InodeId, Proposal, Reply, SessionId, TargetId, read,
+    ChainId, ClientId, Command, DataServer, DeviceId, InodeId, Proposal, Reply, SessionId, read,
 };
 use parking_lot::Mutex;
 use replica::{AnswerFuture, Observer};
@@ -31,7 +31,7 @@ const DEFERRED: u8 = 4;
 /// An event, processed in the order of commands.
 enum Event {
     DataServer(DataServer),
-    Device(Vec<TargetId>, DeviceId),
+    Device(Vec<ChainId>, DeviceId),
     Granted(InodeId, ClientId),
     Lapsed(ClientId),
     Renewed(ClientId),
@@ -132,9 +132,10 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Map);
             }
             Command::Map(_) => self.seen.event(Event::Map),
-            Command::DefineDevice { targets } => {
+            Command::MakeChains { .. } | Command::ChangeChains { .. } => self.seen.event(Event::Map),
+            Command::DefineDevice { chains } => {
                 if let Reply::Device { id } = reply {
-                    self.seen.event(Event::Device(targets.clone(), *id));
+                    self.seen.event(Event::Device(chains.clone(), *id));
                 }
             }
             Command::LapseLease { client } => self.seen.event(Event::Lapsed(*client)),
@@ -206,7 +207,7 @@ impl Metaserver {
         for event in events {
             match event {
                 Event::DataServer(server) => self.cluster.data_servers.learn(&server),
-                Event::Device(targets, id) => self.data.placement.learn(targets, id),
+                Event::Device(chains, id) => self.data.placement.learn(chains, id),
                 Event::Granted(inode, client) => {
                     self.state.granted.note(inode, client, self.machine.clock.monotonic())
                 }
@@ -244,7 +245,7 @@ impl Metaserver {
             self.cluster.data_servers.learn(&server);
         }
         for device in read::devices(&*view)? {
-            self.data.placement.learn(device.targets, device.id);
+            self.data.placement.learn(device.chains, device.id);
         }
         self.state.delegations.set_revoked(read::revoked(&*view)?);
         for client in self.state.leases.clients() {

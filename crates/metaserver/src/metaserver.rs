@@ -124,7 +124,7 @@ impl Metaserver {
             self.cluster.data_servers.put(&server, None);
         }
         for device in read::devices(&*view).map_err(failed)? {
-            self.data.placement.learn(device.targets, device.id);
+            self.data.placement.learn(device.chains, device.id);
         }
         for client in read::revoked(&*view).map_err(failed)? {
             self.state.delegations.note_revoked(client);
@@ -174,6 +174,7 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.state).watch_leases()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_regularly()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).watch_servers()));
+        background.push(tokio::spawn(Arc::clone(&self.cluster).watch_chains()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).compare_clocks()));
         background.push(tokio::spawn(Arc::clone(&self.admission).recall_when_exports_change()));
         Ok(server)

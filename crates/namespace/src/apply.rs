@@ -51,7 +51,7 @@ use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, leftovers, lock, open, session};
 use crate::{
     Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply, RequestId,
-    Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
+    Stamp, StateCounts, Time, calls, chain, cluster, cluster_map, deferred, keys, read, servers,
 };
 
 /// Reason why a proposal has no reply.
@@ -311,7 +311,9 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::LayoutReturn { client, scope } => layout_state::give_back(plan, *client, scope),
 
         Command::PutDataServer(server) => cluster::put_data_server(plan, server),
-        Command::DefineDevice { targets } => cluster::define_device(plan, targets),
+        Command::DefineDevice { chains } => cluster::define_device(plan, chains),
+        Command::MakeChains { chains } => chain::make(plan, chains),
+        Command::ChangeChains { changes } => chain::change(plan, changes),
         Command::DeferredDone { ids } => deferred::done(plan, ids),
         Command::ServerStarts { member } => servers::start(plan, *member),
         Command::Map(change) => cluster_map::change(plan, change),

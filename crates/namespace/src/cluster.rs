@@ -1,5 +1,5 @@
 //! Part of the cluster map for file data: data servers, their targets, and devices, which are ordered lists
-//! of targets.
+//! of chains.
 
 use std::ops::ControlFlow;
 
@@ -8,8 +8,8 @@ use store::{StoreError, View};
 use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{
-    DataServer, DataServerId, Device, DeviceId, Error, LOST_TARGETS_MAX, Reply, TargetId, TargetState, Time,
-    cluster_map, keys, read,
+    ChainId, DataServer, DataServerId, Device, DeviceId, Error, LOST_TARGETS_MAX, Reply, TargetId,
+    TargetState, Time, chain, cluster_map, keys, read,
 };
 
 /// Registers a data server. Targets that another server had before have moved with their disk.
@@ -41,24 +41,26 @@ pub(crate) fn put_data_server(plan: &mut Plan<'_>, server: &DataServer) -> Resul
     Ok(Reply::Done)
 }
 
-/// Returns the device of exactly these targets in this order; makes it if there is none.
-pub(crate) fn define_device(plan: &mut Plan<'_>, targets: &[TargetId]) -> Result<Reply, Stop> {
-    if targets.is_empty() {
+/// Returns the device of exactly these chains in this order; makes it if there is none.
+pub(crate) fn define_device(plan: &mut Plan<'_>, chains: &[ChainId]) -> Result<Reply, Stop> {
+    if chains.is_empty() {
         return Err(Error::NoDevice.into());
     }
-    let list = keys::device_list(targets);
+    let list = keys::device_list(chains);
     if let Some(id) = get::<DeviceId>(plan.view(), &list)? {
         return Ok(Reply::Device { id });
     }
-    for target in targets {
-        get::<DataServerId>(plan.view(), &keys::target(*target))?.ok_or(Error::NoDevice)?;
+    for id in chains {
+        if !chain::is_known(plan.view(), *id)? {
+            return Err(Error::NoDevice.into());
+        }
     }
     let id = plan.count(|counters| {
         let id = DeviceId(counters.next_device);
         counters.next_device += 1;
         id
     })?;
-    plan.put(&keys::device(id), &Device { id, targets: targets.to_vec() })?;
+    plan.put(&keys::device(id), &Device { id, chains: chains.to_vec() })?;
     plan.put(&list, &id)?;
     Ok(Reply::Device { id })
 }
@@ -89,7 +91,8 @@ fn is_known(view: &dyn View, target: TargetId) -> Result<bool, StoreError> {
     if get::<DataServerId>(view, &keys::target(target))?.is_some() {
         return Ok(true);
     }
-    Ok(read::devices(view)?.iter().any(|device| device.targets.contains(&target)))
+    let is_named = read::devices(view)?.iter().any(|device| device.chains.contains(&target.into()));
+    Ok(is_named || !read::chains_of_target(view, target)?.is_empty())
 }
 
 /// Targets declared lost, by id.

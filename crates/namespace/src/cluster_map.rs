@@ -11,7 +11,7 @@ use store::{StoreError, View};
 
 use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::{DataServer, DataServerId, Error, Reply, TargetId, cluster, keys, read};
+use crate::{Chain, DataServer, DataServerId, Error, Reply, TargetId, cluster, keys, read};
 
 /// Maximum of servers of a cluster, of all kinds, removed ones included.
 pub const NODES_MAX: usize = 4096;
@@ -97,6 +97,8 @@ pub struct MapHead {
     pub nodes: u32,
     /// Number of settings in the map.
     pub settings: u32,
+    /// Number of chains in the map.
+    pub chains: u32,
     /// True if the map has the initial settings of the cluster.
     pub begun: bool,
 }
@@ -105,7 +107,7 @@ impl Default for MapHead {
     fn default() -> Self {
         let (pools, groups) = (vec![Pool { name: "default".into() }], vec![MetadataGroup { id: 1 }]);
         let service_addresses = vec![];
-        Self { version: 0, service_addresses, pools, groups, nodes: 0, settings: 0, begun: false }
+        Self { version: 0, service_addresses, pools, groups, nodes: 0, settings: 0, chains: 0, begun: false }
     }
 }
 
@@ -120,6 +122,8 @@ pub struct ClusterMap {
     pub data_servers: Vec<DataServer>,
     /// Targets declared lost one by one, by id. Targets of removed data servers are lost, too.
     pub lost_targets: Vec<TargetId>,
+    /// Chains of several targets, by id, as they are recorded: also members whose process has changed since.
+    pub chains: Vec<Chain>,
     /// Settings of the whole cluster, by key. The metaservers interpret the values.
     pub settings: BTreeMap<String, String>,
 }
@@ -194,6 +198,7 @@ pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
         nodes: read::collect(view, &[keys::NODES])?,
         data_servers: read::data_servers(view)?,
         lost_targets: cluster::lost_targets(view)?,
+        chains: read::collect(view, &[keys::CHAINS])?,
         settings: read::collect::<Setting>(view, &[keys::SETTINGS])?
             .into_iter()
             .map(|s| (s.key, s.value))
@@ -208,7 +213,7 @@ pub(crate) struct Setting {
     pub value: String,
 }
 
-fn head(view: &dyn View) -> Result<MapHead, StoreError> {
+pub(crate) fn head(view: &dyn View) -> Result<MapHead, StoreError> {
     Ok(get(view, &keys::map_head())?.unwrap_or_default())
 }
 

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteRange, ClientId, DataServerId, DeviceId, FileLayout, Generations, InodeId, IoMode, LockKind,
-    MapChange, Principal, SessionId, Share, StateId, Stateid, StripePolicy, TargetId, Time, TokenChange,
+    ByteRange, ChainChange, ChainId, ClientId, DataServerId, DeviceId, FileLayout, Generations, InodeId,
+    IoMode, LockKind, MapChange, NewChain, Principal, SessionId, Share, StateId, Stateid, StripePolicy,
+    TargetId, Time, TokenChange,
 };
 
 /// A command in the log, with its stamp and request id.
@@ -222,7 +223,11 @@ pub enum Command {
     /// Registration of a data server and its targets.
     PutDataServer(DataServer),
     /// Defines a device for these targets in this order; an existing one is used again.
-    DefineDevice { targets: Vec<TargetId> },
+    DefineDevice { chains: Vec<ChainId> },
+    /// Makes chains of targets.
+    MakeChains { chains: Vec<NewChain> },
+    /// Changes members of chains.
+    ChangeChains { changes: Vec<ChainChange> },
     /// Outcome of deferred operations: these ids are done on every object, see [`crate::DeferredOp`].
     DeferredDone { ids: Vec<u64> },
     /// A metaserver's process starts: it gets a session in place of the session of the member's earlier
@@ -501,13 +506,15 @@ pub struct DataServer {
     pub addresses: Vec<String>,
     /// Its targets.
     pub targets: Vec<TargetId>,
+    /// Random number of the present run of its process.
+    pub process: u64,
 }
 
-/// An ordered list of targets.
+/// An ordered list of chains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// Its id.
     pub id: DeviceId,
-    /// The targets.
-    pub targets: Vec<TargetId>,
+    /// The chains: of one target, or of several.
+    pub chains: Vec<ChainId>,
 }

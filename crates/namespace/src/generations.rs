@@ -112,6 +112,8 @@ impl Named {
             | Command::BackchannelCtl { .. }
             | Command::PutDataServer(_)
             | Command::DefineDevice { .. }
+            | Command::MakeChains { .. }
+            | Command::ChangeChains { .. }
             | Command::ServerStarts { .. }
             | Command::Format { .. }
             | Command::Map(_)

@@ -54,12 +54,14 @@
 //! 40  data servers     server:8                              DataServer
 //! 41  targets          target:8                              DataServerId (index of 40)
 //! 42  devices          device:8                              Device
-//! 43  device lists     target:8 target:8 …                   DeviceId (index of 42)
+//! 43  device lists     chain:8 chain:8 …                     DeviceId (index of 42)
 //! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups, … }
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
 //! 46  incarnation      ·                                     Incarnation { id, epoch, began }
 //! 47  settings         key:1..                               Setting { key, value }
 //! 48  lost targets     target:8                              Time: of the declaration
+//! 49  chains           chain:8                               Chain { id, version, verifier, members }
+//! 4a  chains of target target:8 chain:8                      · (index of 49)
 //!
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
 //! ```
@@ -73,7 +75,9 @@
 
 use std::net::IpAddr;
 
-use crate::{CallId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, SessionId, StateId, TargetId};
+use crate::{
+    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, SessionId, StateId, TargetId,
+};
 
 /// A key of the store.
 pub(crate) type Key = Vec<u8>;
@@ -124,13 +128,15 @@ pub(crate) const NODES: u8 = 0x45;
 pub(crate) const INCARNATION: u8 = 0x46;
 pub(crate) const SETTINGS: u8 = 0x47;
 pub(crate) const LOST_TARGETS: u8 = 0x48;
+pub(crate) const CHAINS: u8 = 0x49;
+pub(crate) const CHAINS_OF_TARGET: u8 = 0x4a;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
 
 /// First tag of the replica, which keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 47] = [
+pub(crate) const TAGS: [u8; 49] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -176,6 +182,8 @@ pub(crate) const TAGS: [u8; 47] = [
     NODES,
     INCARNATION,
     LOST_TARGETS,
+    CHAINS,
+    CHAINS_OF_TARGET,
     JOIN_TOKENS,
     SETTINGS,
 ];
@@ -440,9 +448,9 @@ pub(crate) fn device(device: DeviceId) -> Key {
     of(DEVICES, &[device.0])
 }
 
-pub(crate) fn device_list(targets: &[TargetId]) -> Key {
-    let targets: Vec<u64> = targets.iter().map(|target| target.0).collect();
-    of(DEVICE_LISTS, &targets)
+pub(crate) fn device_list(chains: &[ChainId]) -> Key {
+    let chains: Vec<u64> = chains.iter().map(|chain| chain.0).collect();
+    of(DEVICE_LISTS, &chains)
 }
 
 pub(crate) fn map_head() -> Key {
@@ -462,6 +470,14 @@ pub(crate) fn node(node: NodeKey) -> Key {
 
 pub(crate) fn lost_target(target: TargetId) -> Key {
     of(LOST_TARGETS, &[target.0])
+}
+
+pub(crate) fn chain(id: ChainId) -> Key {
+    of(CHAINS, &[id.0])
+}
+
+pub(crate) fn chain_of_target(target: TargetId, id: ChainId) -> Key {
+    of(CHAINS_OF_TARGET, &[target.0, id.0])
 }
 
 pub(crate) fn join_token(id: u64) -> Key {

@@ -1,4 +1,4 @@
-//! Layout of a file's data: columns on targets, and conversion between file and object offsets.
+//! Layout of a file's data: columns on chains of targets, and conversion between file and object offsets.
 //!
 //! Objects are packed densely: stripe unit `n` of the file is unit `n / W` of column `n % W`. With a unit U
 //! and W = 3:
@@ -9,12 +9,12 @@
 //! column 0  │ 0  │ 3U │ 6U …       object offsets 0, U, 2U
 //! ```
 //!
-//! Target `(c + first) % W` of the file's device keeps column `c`, so that many files share one device, and
-//! yet begin at different targets.
+//! Chain `(c + first) % W` of the file's device keeps column `c`, so that many files share one device, and yet
+//! begin at different chains.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeviceId, TargetId};
+use crate::{ChainId, DeviceId};
 
 /// Stripe unit: bytes on one column before the next, a multiple of 64 KiB, at most 1 GiB. The low six bits of
 /// `nfl_util` are flags, so it must be at least a multiple of 64 (RFC 8881, section 13.3).
@@ -56,13 +56,13 @@ impl TryFrom<u32> for StripeUnit {
 /// Layout of the data of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLayout {
-    /// Device: the ordered list of targets.
+    /// Device: the ordered list of chains.
     pub device: DeviceId,
-    /// Target of column 0, as an index in the device.
+    /// Chain of column 0, as an index in the device.
     pub first: u32,
     /// Stripe unit.
     pub unit: StripeUnit,
-    /// Number of columns: the number of the device's targets, 1 to [`COLUMNS_MAX`].
+    /// Number of columns: the number of the device's chains, 1 to [`COLUMNS_MAX`].
     #[serde(deserialize_with = "columns")]
     pub columns: u32,
 }
@@ -92,16 +92,16 @@ pub struct Extent {
 }
 
 impl FileLayout {
-    /// Index in the device of the target of `column`.
+    /// Index in the device of the chain of `column`.
     #[must_use]
-    pub fn target_index(&self, column: u32) -> usize {
+    pub fn chain_index(&self, column: u32) -> usize {
         ((u64::from(column) + u64::from(self.first)) % u64::from(self.columns)) as usize
     }
 
-    /// Target of `column`, from the device's list.
+    /// Chain of `column`, from the device's list.
     #[must_use]
-    pub fn target(&self, targets: &[TargetId], column: u32) -> Option<TargetId> {
-        targets.get(self.target_index(column)).copied()
+    pub fn chain(&self, chains: &[ChainId], column: u32) -> Option<ChainId> {
+        chains.get(self.chain_index(column)).copied()
     }
 
     /// Extents of the bytes `offset..offset + len`, in file order, one for each stripe unit touched.

@@ -12,6 +12,7 @@
 
 mod apply;
 mod calls;
+mod chain;
 mod check;
 mod cluster;
 mod cluster_map;
@@ -32,6 +33,10 @@ mod tokens;
 mod types;
 
 pub use apply::{ApplyError, Outcome, apply, begin_incarnation, format, plan, plan_fault};
+pub use chain::{
+    CHAINS_MAX, CHAINS_OF_COMMAND_MAX, COPIES_MAX, Chain, ChainChange, ChainId, ChainMember, ChainStep,
+    MemberState, NewChain,
+};
 pub use check::check;
 pub use cluster_map::{
     ClusterMap, LOST_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node,

@@ -44,7 +44,7 @@ pub struct TargetId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DataServerId(pub u64);
 
-/// Id of a device: an ordered list of targets for layouts (RFC 8881, section 12.2.10).
+/// Id of a device: an ordered list of chains for layouts (RFC 8881, section 12.2.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceId(pub u64);
 
@@ -142,6 +142,8 @@ pub struct StripePolicy {
     pub unit: crate::StripeUnit,
     /// Number of columns; 0 means one on each target.
     pub columns: u32,
+    /// Copies of each column, 1 to [`crate::COPIES_MAX`].
+    pub copies: u8,
 }
 
 /// Inode, as stored and as returned by reads.

@@ -7,6 +7,7 @@
 mod bench_names;
 mod bench_verify;
 mod big_directory;
+mod chains;
 mod client_kernel;
 mod courtesy;
 mod crash_rounds;

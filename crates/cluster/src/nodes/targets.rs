@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use namespace::{DeviceId, InodeId, NodeKey, TargetId, TargetState, read};
+use namespace::{ChainId, DeviceId, InodeId, NodeKey, TargetId, TargetState, read};
 
 use super::change::id_text;
 use crate::cluster::Cluster;
@@ -57,7 +57,8 @@ impl Cluster {
         let named = read::devices(&*view)?;
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
         let of_removed: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
-        let named = named.into_iter().flat_map(|device| device.targets);
+        let named = named.into_iter().flat_map(|device| device.chains);
+        let named = named.flat_map(|chain| self.members_of(chain));
         ids.extend(named.filter(|target| !of_removed.contains(target)));
         let known = |target: TargetId| {
             let server = map.present_data_servers().find(|server| server.targets.contains(&target));
@@ -100,7 +101,7 @@ impl Cluster {
         let devices = read::devices(&*view)?;
         let concerned: BTreeSet<DeviceId> = devices
             .iter()
-            .filter(|device| device.targets.iter().any(|target| targets.contains(target)))
+            .filter(|device| device.chains.iter().any(|chain| self.is_on(*chain, &targets)))
             .map(|device| device.id)
             .collect();
         let (mut seen, mut found, mut next) = (0, Vec::new(), None);
@@ -129,6 +130,11 @@ impl Cluster {
             paths.push(path);
         }
         Ok(FilesPage { paths, next })
+    }
+
+    /// True if a member of the chain, in whatever state, is one of these targets.
+    fn is_on(&self, chain: ChainId, targets: &BTreeSet<TargetId>) -> bool {
+        self.members_of(chain).iter().any(|target| targets.contains(target))
     }
 
     fn targets_of(&self, name: &str) -> Result<BTreeSet<TargetId>, AdminError> {
@@ -167,8 +173,8 @@ impl Cluster {
         };
         let Some(device) = read::device(view, layout.device)? else { return Ok(true) };
         let is_there = |column| {
-            let target = layout.target(&device.targets, column);
-            target.is_some_and(|target| targets.contains(&target))
+            let chain = layout.chain(&device.chains, column);
+            chain.is_some_and(|chain| self.is_on(chain, targets))
         };
         Ok((0..layout.columns).any(|column| is_there(column) && layout.object_len(column, inode.size) > 0))
     }

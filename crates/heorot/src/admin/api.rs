@@ -29,6 +29,8 @@ pub(crate) struct StripeRequest {
     pub unit_bytes: Option<u64>,
     #[serde(default)]
     pub columns: Option<u32>,
+    #[serde(default)]
+    pub copies: Option<u32>,
 }
 
 /// Answer to `GET /stripe?path=…` and to `PUT /stripe`.
@@ -38,6 +40,8 @@ pub(crate) struct Stripe {
     pub unit_bytes: u32,
     /// Number of columns; 0: one on each target.
     pub columns: u32,
+    /// Copies of each column.
+    pub copies: u8,
     /// Directory that has this setting; none: the metaserver's configuration.
     pub set_on: Option<String>,
 }

@@ -184,6 +184,11 @@ fn data_server_status(admin: &Admin, cluster: Option<serde_json::Value>) -> Data
     }
 }
 
+fn shown(report: metaserver::StripeReport) -> Stripe {
+    let metaserver::StripeReport { path, unit_bytes, columns, copies, set_on } = report;
+    Stripe { path, unit_bytes, columns, copies, set_on }
+}
+
 #[derive(Deserialize)]
 struct StripeQuery {
     path: String,
@@ -194,8 +199,7 @@ async fn stripe_get(
     Query(query): Query<StripeQuery>,
 ) -> Result<Json<Stripe>, Refused> {
     let report = metaserver(&admin)?.data().stripe_get(&query.path).await.map_err(refused)?;
-    let (unit_bytes, columns) = (report.unit_bytes, report.columns);
-    Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
+    Ok(Json(shown(report)))
 }
 
 async fn stripe_put(
@@ -204,21 +208,24 @@ async fn stripe_put(
 ) -> Result<Json<Stripe>, Refused> {
     let metaserver = metaserver(&admin)?;
     let policy = match request {
-        StripeRequest { inherit: true, unit_bytes: None, columns: None, .. } => None,
+        StripeRequest { inherit: true, unit_bytes: None, columns: None, copies: None, .. } => None,
         StripeRequest { inherit: true, .. } => {
-            return Err(refused("a policy is either inherited or has unit and columns; name one of these"));
+            return Err(refused(
+                "a policy is either inherited or has unit, columns and copies; name one of these",
+            ));
         }
-        StripeRequest { unit_bytes: None, columns: None, .. } => {
-            return Err(refused("nothing to set; name unit_bytes, columns or inherit"));
+        StripeRequest { unit_bytes: None, columns: None, copies: None, .. } => {
+            return Err(refused("nothing to set; name unit_bytes, columns, copies or inherit"));
         }
-        StripeRequest { unit_bytes, columns, .. } => {
+        StripeRequest { unit_bytes, columns, copies, .. } => {
             let now = metaserver.data().stripe_get(&request.path).await.map_err(refused)?;
-            Some((unit_bytes.unwrap_or(now.unit_bytes.into()), columns.unwrap_or(now.columns)))
+            let (unit, columns) =
+                (unit_bytes.unwrap_or(now.unit_bytes.into()), columns.unwrap_or(now.columns));
+            Some((unit, columns, copies.unwrap_or(now.copies.into())))
         }
     };
     let report = in_time(metaserver.data().stripe_set(&request.path, policy)).await?.map_err(refused)?;
-    let (unit_bytes, columns) = (report.unit_bytes, report.columns);
-    Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
+    Ok(Json(shown(report)))
 }
 
 #[derive(Deserialize)]

@@ -89,6 +89,14 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         ("sessions", "Sessions of NFSv4 clients", status.sessions),
         ("inodes", "Files, directories and all else in the volume", status.inodes),
         ("deferred_ops", "Truncations and removals that have not reached every object", status.deferred_ops),
+        ("chains", "Chains of targets that keep copies of the same data", status.chains.count),
+        (
+            "chains_refilling",
+            "Chains with a member that gets the data that it lacks",
+            status.chains.refilling,
+        ),
+        ("chains_incomplete", "Chains with a member that is away", status.chains.incomplete),
+        ("chains_waiting", "Chains without a member that has all data", status.chains.waiting),
         ("uptime_seconds", "Since the process started", status.uptime_seconds),
         ("commands_given_up", "Commands that broke an invariant of the state machine", replica::faults()),
     ] {

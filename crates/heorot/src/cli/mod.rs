@@ -386,8 +386,11 @@ pub(crate) enum StripeCommand {
         /// Over how many targets a file is striped; 0: over all [default: as it is now]
         #[arg(long, value_name = "N", group = "what")]
         columns: Option<u32>,
+        /// On how many data servers each byte is kept, 1 to 3 [default: as it is now]
+        #[arg(long, value_name = "N", group = "what")]
+        copies: Option<u32>,
         /// As the directory above says
-        #[arg(long, conflicts_with_all = ["unit", "columns"], group = "what")]
+        #[arg(long, conflicts_with_all = ["unit", "columns", "copies"], group = "what")]
         inherit: bool,
         #[command(flatten)]
         admin: AdminArgs,

@@ -101,6 +101,16 @@ fn table(status: &Status) -> String {
     );
     let (read, written) = (size::show(status.proxied_read_bytes), size::show(status.proxied_written_bytes));
     line(&mut out, format_args!("through the metaserver: {read} read, {written} written"));
+    let chains = status.chains;
+    if chains.count > 0 {
+        line(
+            &mut out,
+            format_args!(
+                "chains   {}, of which {} are refilled, {} lack a member, {} wait",
+                chains.count, chains.refilling, chains.incomplete, chains.waiting
+            ),
+        );
+    }
     if status.deferred_ops > 0 {
         line(
             &mut out,

@@ -10,9 +10,9 @@ use host::size;
 pub(crate) fn stripe(command: &StripeCommand) -> Result<(), Failure> {
     let answer: Stripe = match command {
         StripeCommand::Get { path, admin } => AdminClient::find(admin)?.get("/stripe", &[("path", path)])?,
-        StripeCommand::Set { path, unit, columns, inherit, admin } => {
-            let (path, unit_bytes, columns) = (path.clone(), *unit, *columns);
-            let request = StripeRequest { path, inherit: *inherit, unit_bytes, columns };
+        StripeCommand::Set { path, unit, columns, copies, inherit, admin } => {
+            let (path, unit_bytes, columns, copies) = (path.clone(), *unit, *columns, *copies);
+            let request = StripeRequest { path, inherit: *inherit, unit_bytes, columns, copies };
             AdminClient::find(admin)?.put("/stripe", &request)?
         }
     };
@@ -31,7 +31,12 @@ fn line(stripe: &Stripe) -> String {
         Some(dir) if *dir == stripe.path => "set here".to_string(),
         Some(dir) => format!("inherited from {dir}"),
     };
-    format!("{}: {} on each of {columns} ({source})", stripe.path, size::show(stripe.unit_bytes.into()))
+    let copies = match stripe.copies {
+        1 => "1 copy".to_string(),
+        n => format!("{n} copies"),
+    };
+    let unit = size::show(stripe.unit_bytes.into());
+    format!("{}: {unit} on each of {columns}, {copies} ({source})", stripe.path)
 }
 
 #[cfg(test)]
@@ -40,12 +45,15 @@ mod tests {
 
     #[test]
     fn the_answer_says_where_the_policy_comes_from() {
-        let stripe = |columns, set_on: Option<&str>| {
+        let stripe = |columns, copies, set_on: Option<&str>| {
             let set_on = set_on.map(String::from);
-            line(&Stripe { path: "/a/b".into(), unit_bytes: 1 << 20, columns, set_on })
+            line(&Stripe { path: "/a/b".into(), unit_bytes: 1 << 20, columns, copies, set_on })
         };
-        assert_eq!(stripe(4, None), "/a/b: 1 MiB on each of 4 targets (the default)");
-        assert_eq!(stripe(1, Some("/a/b")), "/a/b: 1 MiB on each of 1 target (set here)");
-        assert_eq!(stripe(0, Some("/")), "/a/b: 1 MiB on each of all targets (inherited from /)");
+        assert_eq!(stripe(4, 1, None), "/a/b: 1 MiB on each of 4 targets, 1 copy (the default)");
+        assert_eq!(stripe(1, 2, Some("/a/b")), "/a/b: 1 MiB on each of 1 target, 2 copies (set here)");
+        assert_eq!(
+            stripe(0, 3, Some("/")),
+            "/a/b: 1 MiB on each of all targets, 3 copies (inherited from /)"
+        );
     }
 }

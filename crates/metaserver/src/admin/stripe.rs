@@ -3,7 +3,7 @@
 //! Plain values: the caller formats them as text or JSON.
 
 use cluster::AdminError;
-use namespace::{Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
+use namespace::{COPIES_MAX, Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
 use store::View;
 
 use crate::COLUMNS_MAX;
@@ -19,6 +19,8 @@ pub struct StripeReport {
     pub unit_bytes: u32,
     /// Number of columns; 0: one on each target.
     pub columns: u32,
+    /// Copies of each column.
+    pub copies: u8,
     /// Directory with the policy: this one, or one above. None: the metaserver's configuration.
     pub set_on: Option<String>,
 }
@@ -37,6 +39,7 @@ impl Data {
             path: written_out(&way),
             unit_bytes: policy.unit.bytes(),
             columns: policy.columns,
+            copies: policy.copies,
             set_on: set.map(|at| written_out(&way[..=at])),
         })
     }
@@ -49,9 +52,13 @@ impl Data {
     pub async fn stripe_set(
         &self,
         path: &str,
-        policy: Option<(u64, u32)>,
+        policy: Option<(u64, u32, u32)>,
     ) -> Result<StripeReport, AdminError> {
-        let policy = policy.map(|(unit, columns)| stripe_policy(unit, columns)).transpose()?;
+        let policy =
+            policy.map(|(unit, columns, copies)| stripe_policy(unit, columns, copies)).transpose()?;
+        if let Some(policy) = policy {
+            self.cluster.ensure_chains(policy.copies).await?;
+        }
         let dir = {
             let view = self.machine.view().map_err(server_failed)?;
             walk(&*view, path)?.last().map_or(InodeId::ROOT, |(inode, ..)| *inode)
@@ -79,7 +86,7 @@ pub(crate) fn server_failed(status: FileError) -> AdminError {
     }
 }
 
-fn stripe_policy(unit: u64, columns: u32) -> Result<StripePolicy, AdminError> {
+fn stripe_policy(unit: u64, columns: u32, copies: u32) -> Result<StripePolicy, AdminError> {
     let bytes = u32::try_from(unit).ok().and_then(StripeUnit::new);
     let unit = bytes.ok_or_else(|| {
         AdminError::Invalid(format!("a stripe unit is a multiple of 64KiB up to 1GiB, which {unit} is not"))
@@ -89,7 +96,11 @@ fn stripe_policy(unit: u64, columns: u32) -> Result<StripePolicy, AdminError> {
             format!("columns are 1 to {COLUMNS_MAX}, or 0 for one on each target; {columns} is too many");
         return Err(AdminError::Invalid(why));
     }
-    Ok(StripePolicy { unit, columns })
+    let copies = u8::try_from(copies).ok().filter(|copies| (1..=COPIES_MAX).contains(&usize::from(*copies)));
+    let copies = copies.ok_or_else(|| {
+        AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}, each on a data server of its own"))
+    })?;
+    Ok(StripePolicy { unit, columns, copies })
 }
 
 /// Directory on a path: inode, name and its own policy.
@@ -143,7 +154,7 @@ mod tests {
                 exists: Exists::Refuse,
             })
         };
-        let policy = stripe_policy(65_536, 2).unwrap();
+        let policy = stripe_policy(65_536, 2, 1).unwrap();
         let set = Command::SetStripe { dir: InodeId::ROOT, policy: Some(policy) };
         let commands = [make("d", NewNode::Directory), make("pipe", NewNode::Fifo), set];
         let mut all = |edit: &mut dyn store::Edit| {
@@ -167,9 +178,20 @@ mod tests {
 
     #[test]
     fn policies_out_of_bounds_are_refused() {
-        assert!(stripe_policy(1 << 20, 4).is_ok() && stripe_policy(1 << 20, 0).is_ok());
-        for (unit, columns) in [(0, 1), (1000, 1), (1 << 31, 1), (1 << 40, 1), (1 << 20, 65)] {
-            assert!(matches!(stripe_policy(unit, columns), Err(AdminError::Invalid(_))), "{unit} {columns}");
+        assert!(stripe_policy(1 << 20, 4, 1).is_ok() && stripe_policy(1 << 20, 0, 3).is_ok());
+        let unit = 1 << 20;
+        let table = [
+            (0, 1, 1),
+            (1000, 1, 1),
+            (1 << 31, 1, 1),
+            (1 << 40, 1, 1),
+            (unit, 65, 1),
+            (unit, 1, 0),
+            (unit, 1, 4),
+        ];
+        for (unit, columns, copies) in table {
+            let policy = stripe_policy(unit, columns, copies);
+            assert!(matches!(policy, Err(AdminError::Invalid(_))), "{unit} {columns} {copies}");
         }
     }
 }

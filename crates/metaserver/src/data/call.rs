@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use cluster::DataServers;
-use namespace::TargetId;
+use namespace::{ChainId, TargetId};
 use nfs::CallFailure;
 use wire::data::{self, Procedure};
+use wire::handle::ObjectHandle;
 use wire::xdr::{Decode, Encode};
 
 use crate::data::Data;
@@ -17,6 +19,40 @@ use crate::errors::FileError;
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 impl Data {
+    /// Sends one call about an object: to its target, or to the head of its chain. Each try of a held call goes to the
+    /// member that is the head then.
+    ///
+    /// # Errors
+    /// As [`Data::call_target`].
+    pub(crate) fn call_object<A, R>(
+        &self,
+        object: ObjectHandle,
+        procedure: Procedure,
+        arguments: impl Fn(Bytes) -> A + Send + Sync + 'static,
+    ) -> impl Future<Output = Result<R, FileError>> + Send + 'static
+    where
+        A: Encode + Send + Sync + 'static,
+        R: Send + 'static,
+        Result<R, data::Status>: Decode,
+    {
+        let (cluster, key) = (Arc::clone(&self.cluster), self.machine.key.clone());
+        held_as_now(async move {
+            loop {
+                let target = cluster.head_of(ChainId(object.chain));
+                let handle = ObjectHandle { target: target.0, ..object }.seal(&key);
+                let arguments = arguments(handle);
+                let call = try_once(&cluster.data_servers, target, procedure, &arguments, TIME_MAX);
+                match call.await {
+                    Err(why @ FileError::Away) => wait_for_return(why).await?,
+                    Err(why @ FileError::NoAnswer) if is_repeatable(procedure) => {
+                        wait_for_return(why).await?;
+                    }
+                    outcome => return outcome,
+                }
+            }
+        })
+    }
+
     /// Sends one call to the data server that has `target`. The call of a client's request is held while the
     /// data server is away: see [`crate::data::hold`].
     ///

@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{FileLayout, Inode, TargetId};
+use namespace::{ChainId, FileLayout, Inode, TargetId};
 use tokio::task::JoinSet;
 use wire::data::{self, Piece, Procedure};
+use wire::handle::ObjectHandle;
 
 use crate::data::Data;
 use crate::errors::FileError;
@@ -91,12 +92,13 @@ impl Data {
             let (from, to) = ((&from.layout, source.offset + done), (&to.layout, target.offset + done));
             plan(from, to, WINDOW_BYTES.min(len - done))
         };
-        let (from_handles, to_handles) = (self.object_handles(&from), self.object_handles(&to));
+        let (from_objects, to_objects) = (from.objects(), to.objects());
         if how == How::Clone {
             // Checked before the first byte is shared: a clone is all or nothing.
             for (a, b) in (0..len).step_by(WINDOW_BYTES as usize).flat_map(|done| window(done).into_keys()) {
-                let (a, b) = (from_handles[a as usize].0, to_handles[b as usize].0);
-                if !self.cluster.data_servers.share(a, b).ok_or(FileError::Delay)? {
+                let [a, b] =
+                    [&from_objects[a as usize], &to_objects[b as usize]].map(|object| ChainId(object.chain));
+                if !self.can_share(a, b)? {
                     return Err(FileError::NotSupported);
                 }
             }
@@ -104,7 +106,7 @@ impl Data {
         let began = self.machine.clock.monotonic();
         let mut copied = 0;
         while copied < len {
-            let outcome = self.carry_out_copy(window(copied), &from_handles, &to_handles, how).await;
+            let outcome = self.carry_out_copy(window(copied), &from_objects, &to_objects, how).await;
             match (self.fence_unanswered(target.inode, outcome).await, how) {
                 (Ok(()), _) => copied += WINDOW_BYTES.min(len - copied),
                 (Err(status), How::Clone) => return Err(status),
@@ -122,22 +124,25 @@ impl Data {
     async fn carry_out_copy(
         &self,
         plan: Plan,
-        from: &[(TargetId, Bytes)],
-        to: &[(TargetId, Bytes)],
+        from: &[ObjectHandle],
+        to: &[ObjectHandle],
         how: How,
     ) -> Result<(), FileError> {
         let mut calls = JoinSet::new();
         for ((a, b), pieces) in plan {
-            let ((from_target, source), (target, handle)) =
-                (from[a as usize].clone(), to[b as usize].clone());
-            let args = data::copy::Args {
-                source,
-                address: self.address(from_target)?,
+            let (source, object) = (from[a as usize], to[b as usize]);
+            let chain = ChainId(object.chain);
+            let from_target = self.cluster.head_of(ChainId(source.chain));
+            let address = self.address(from_target)?;
+            let source = ObjectHandle { target: from_target.0, ..source }.seal(&self.machine.key);
+            let args = move |handle| data::copy::Args {
+                source: source.clone(),
+                address: address.clone(),
                 handle,
-                pieces,
+                pieces: pieces.clone(),
                 stable: how == How::Clone,
             };
-            let call = self.call_target::<_, data::copy::ResOk>(target, Procedure::Copy, args);
+            let call = self.call_object::<_, data::copy::ResOk>(object, Procedure::Copy, args);
             let source_lost = self.cluster.data_servers.until_lost(from_target);
             calls.spawn(async move {
                 let result = tokio::select! {
@@ -145,14 +150,25 @@ impl Data {
                     result = call => result,
                     () = source_lost => Err(FileError::Io),
                 };
-                (target, result)
+                (chain, result)
             });
         }
         while let Some(done) = calls.join_next().await {
-            let (target, result) = done.map_err(|_| FileError::Fault)?;
-            self.write_verifier.saw(target, result?.verifier);
+            let (chain, result) = done.map_err(|_| FileError::Fault)?;
+            self.write_verifier.saw(chain, result?.verifier);
         }
         Ok(())
+    }
+
+    /// True if an object of one chain can share its data with an object of the other. With copies it never does: the
+    /// members' disks would have to agree.
+    fn can_share(&self, one: ChainId, other: ChainId) -> Result<bool, FileError> {
+        let chains = self.cluster.chains();
+        if chains.contains_key(&one) || chains.contains_key(&other) {
+            return Ok(false);
+        }
+        let [one, other] = [one, other].map(|chain| self.cluster.head_of(chain));
+        self.cluster.data_servers.share(one, other).ok_or(FileError::Delay)
     }
 
     fn address(&self, target: TargetId) -> Result<Bytes, FileError> {

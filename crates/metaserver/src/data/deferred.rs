@@ -275,7 +275,9 @@ impl Data {
         let mut ops = Vec::new();
         for deferred in batch.iter().filter(|deferred| !matches!(deferred.kind, DeferredKind::Truncate(_))) {
             let data = self.data_of_deferred(deferred)?;
-            for (target, handle) in self.object_handles(&data) {
+            let handles = self.object_handles(&data);
+            let targets: Vec<TargetId> = handles.iter().map(|(target, _)| *target).collect();
+            for (target, handle) in handles {
                 if !lost.contains(&target) && self.backlog.is_open(target, deferred.id) {
                     let todo = open.entry(target).or_default();
                     match deferred.kind {
@@ -284,7 +286,7 @@ impl Data {
                     }
                 }
             }
-            ops.push((deferred.id, data.targets));
+            ops.push((deferred.id, targets));
         }
         for (target, ToDo { remove, fence }) in open {
             // A data server notes the epoch of any call; this one also makes durable what was written before.
@@ -347,6 +349,6 @@ impl Data {
             return Ok(false);
         }
         let data = self.data_of_deferred(deferred)?;
-        Ok(data.targets.iter().any(|target| lost.contains(target)))
+        Ok(data.chains.iter().any(|chain| self.cluster.is_chain_lost(*chain)))
     }
 }

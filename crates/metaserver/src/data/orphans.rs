@@ -176,7 +176,8 @@ impl Data {
             let owned = is_owned(inode.as_ref(), entry, |layout| {
                 let device = read::device(&*view, layout.device)?;
                 // An unknown device is damage: its objects count as owned, and are not removed.
-                Ok(device.is_none_or(|d| layout.target(&d.targets, entry.column) == Some(target)))
+                let chain = device.map(|device| layout.chain(&device.chains, entry.column));
+                Ok(chain.is_none_or(|chain| chain.is_some_and(|chain| self.cluster.is_member(chain, target))))
             });
             match owned? {
                 true => split.owned.push(*entry),

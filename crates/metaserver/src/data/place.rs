@@ -1,4 +1,4 @@
-//! Layout of a new file: targets chosen by placement, and their device.
+//! Layout of a new file: chains chosen by placement, and their device.
 
 use namespace::{Command, FileLayout, InodeId, NewNode, Reply, StripePolicy, StripeUnit, read};
 
@@ -14,10 +14,10 @@ impl Data {
             let view = self.machine.view()?;
             read::stripe_policy(&*view, dir)?
         };
-        let StripePolicy { unit, columns } = policy.unwrap_or(self.cluster.default_stripe().into());
+        let StripePolicy { unit, columns, copies } = policy.unwrap_or(self.cluster.default_stripe().into());
         let mut is_first = true;
         let choice = loop {
-            if let Some(choice) = self.placement.choose(&self.cluster.data_servers.usable(), columns) {
+            if let Some(choice) = self.placement.choose(&self.candidates(copies), columns) {
                 break choice;
             }
             if std::mem::take(&mut is_first) {
@@ -30,16 +30,16 @@ impl Data {
 
     /// Returns the layout for a choice of placement; makes its device if there is none yet.
     pub(crate) async fn layout_of(&self, choice: Choice, unit: StripeUnit) -> Result<FileLayout, FileError> {
-        let Choice { targets, first } = choice;
-        let columns = targets.len() as u32;
-        let device = match self.placement.device(&targets) {
+        let Choice { chains, first } = choice;
+        let columns = chains.len() as u32;
+        let device = match self.placement.device(&chains) {
             Some(id) => id,
             None => {
-                let command = Command::DefineDevice { targets: targets.clone() };
+                let command = Command::DefineDevice { chains: chains.clone() };
                 let Reply::Device { id } = self.state.propose(None, command).await? else {
                     return Err(FileError::Fault);
                 };
-                self.placement.learn(targets, id);
+                self.placement.learn(chains, id);
                 id
             }
         };

@@ -1,58 +1,71 @@
 //! Placement of the data of a new file: evenly, by free space and health.
 //!
-//! Each column has a target of its own. All targets that take files gain credit in proportion to their free
-//! space. The W targets with the most credit keep the file, and pay. With equal disks that is plain rotation;
-//! an emptier disk gets more columns. The target of the first column is chosen in the same way among the W,
+//! Each column has a chain of its own: of one target, or of as many as the file has copies. All chains that take
+//! files gain credit in proportion to their free
+//! space. The W chains with the most credit keep the file, and pay. With equal disks that is plain rotation;
+//! an emptier disk gets more columns. The chain of the first column is chosen in the same way among the W,
 //! since small files have no other column.
 //!
-//! **Devices stay few.** Clients learn each device id once, so a device is an ascending list of targets that
-//! many files share, and a file records at which target it begins. A new device is made only while fewer than
+//! **Devices stay few.** Clients learn each device id once, so a device is an ascending list of chains that
+//! many files share, and a file records at which chain it begins. A new device is made only while fewer than
 //! [`devices_wanted`] devices of the width can be used; otherwise the device with the most credit is taken.
-//! Changes of targets make new devices only until enough devices without the missing targets are known, and
+//! Changes of chains make new devices only until enough devices without the missing chains are known, and
 //! never more than [`DEVICES_MAX`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::Usable;
-use namespace::COLUMNS_MAX;
-use namespace::{DeviceId, FileLayout, TargetId};
+use namespace::{COLUMNS_MAX, Chain, ChainId, DeviceId, FileLayout, MemberState, TargetId};
 use parking_lot::{Mutex, MutexGuard};
+
+use crate::data::Data;
 
 /// Maximum of devices of a metadata group: a client that knows all of them has some hundred bytes for each.
 const DEVICES_MAX: usize = 4096;
 
-/// Wanted number of devices of one width over `targets` targets: one for each window of neighbours, so that
-/// every pair of targets gets its share of files.
-fn devices_wanted(targets: usize) -> usize {
-    targets.max(8)
+/// Wanted number of devices of one width over `chains` chains: one for each window of neighbours, so that
+/// every pair of chains gets its share of files.
+fn devices_wanted(chains: usize) -> usize {
+    chains.max(8)
 }
 
-/// Credit of the targets, and the devices known so far.
+/// Credit of the chains, and the devices known so far.
 #[derive(Default)]
 pub(crate) struct Placement(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     /// Credit for columns.
-    credit: BTreeMap<TargetId, i128>,
+    credit: BTreeMap<ChainId, i128>,
     /// Credit for first columns of files.
-    first: BTreeMap<TargetId, i128>,
-    devices: BTreeMap<Vec<TargetId>, DeviceId>,
+    first: BTreeMap<ChainId, i128>,
+    devices: BTreeMap<Vec<ChainId>, DeviceId>,
 }
 
-/// Placement of one file: the device's targets and the index of the first.
+/// A chain that takes new files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub chain: ChainId,
+    /// Its head, or only target: the columns of a file have different ones, as far as there are.
+    pub head: TargetId,
+    /// Bytes that can be written.
+    pub free: u64,
+    /// True if it has free space for more than a moment.
+    pub has_room: bool,
+}
+
+/// Placement of one file: the device's chains and the index of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
-    pub targets: Vec<TargetId>,
+    pub chains: Vec<ChainId>,
     pub first: u32,
 }
 
 impl Placement {
-    /// Chooses targets for one new file: `columns` of them (0: all), or as many as there are.
-    pub(crate) fn choose(&self, usable: &[Usable], columns: u32) -> Option<Choice> {
+    /// Chooses chains for one new file: `columns` of them (0: all), or as many as there are.
+    pub(crate) fn choose(&self, usable: &[Candidate], columns: u32) -> Option<Choice> {
         let candidates = with_room(usable);
         let width = match columns {
-            0 => candidates.len(),
+            0 => heads(&candidates),
             n => (n as usize).min(candidates.len()),
         }
         .min(COLUMNS_MAX as usize);
@@ -61,37 +74,37 @@ impl Placement {
         }
         let mut state = self.lock();
         state.earn(&candidates);
-        let targets = state.device_for(&candidates, width);
-        state.pay(&candidates, &targets);
-        let first = state.turn(&candidates, &targets);
-        Some(Choice { targets, first })
+        let chains = state.device_for(&candidates, width);
+        state.pay(&candidates, &chains);
+        let first = state.turn(&candidates, &chains);
+        Some(Choice { chains, first })
     }
 
-    /// Chooses other targets for the columns of a file for which `moves` is true; the file has this layout
-    /// over `targets`. A target that already has a column of the file gets a second one only when there is no
-    /// other. None when there is no target at all.
+    /// Chooses other chains for the columns of a file for which `moves` is true; the file has this layout
+    /// over `chains`. A chain that already has a column of the file gets a second one only when there is no
+    /// other. None when there is no chain at all.
     pub(crate) fn choose_again(
         &self,
-        usable: &[Usable],
+        usable: &[Candidate],
         layout: &FileLayout,
-        targets: &[TargetId],
+        chains: &[ChainId],
         moves: impl Fn(u32) -> bool,
     ) -> Option<Choice> {
-        let by_column: Vec<_> = (0..layout.columns).map(|column| layout.target(targets, column)).collect();
-        let mut new: Vec<TargetId> = by_column.iter().copied().collect::<Option<_>>()?;
+        let by_column: Vec<_> = (0..layout.columns).map(|column| layout.chain(chains, column)).collect();
+        let mut new: Vec<ChainId> = by_column.iter().copied().collect::<Option<_>>()?;
         let mut others: Vec<_> =
-            usable.iter().filter(|u| u.has_room && !targets.contains(&u.target)).copied().collect();
+            usable.iter().filter(|u| u.has_room && !chains.contains(&u.chain)).copied().collect();
         let mut state = self.lock();
         state.earn(&others);
         let mut moved = Vec::new();
         for column in (0..layout.columns).filter(|column| moves(*column)) {
-            let best = others.iter().enumerate().max_by_key(|(_, u)| state.credit.get(&u.target).copied());
+            let best = others.iter().enumerate().max_by_key(|(_, u)| state.credit.get(&u.chain).copied());
             let other = match best.map(|(at, _)| at) {
-                Some(at) => others.remove(at).target,
+                Some(at) => others.remove(at).chain,
                 None => {
                     let now = new[column as usize];
-                    let again = usable.iter().filter(|u| u.has_room && u.target != now);
-                    again.max_by_key(|u| (u.free, u.target))?.target
+                    let again = usable.iter().filter(|u| u.has_room && u.chain != now);
+                    again.max_by_key(|u| (u.free, u.chain))?.chain
                 }
             };
             new[column as usize] = other;
@@ -104,17 +117,17 @@ impl Placement {
         if !state.devices.contains_key(&rotated) && state.devices.len() >= DEVICES_MAX {
             return None;
         }
-        Some(Choice { targets: rotated, first: ((new.len() - least) % new.len()) as u32 })
+        Some(Choice { chains: rotated, first: ((new.len() - least) % new.len()) as u32 })
     }
 
-    /// Device with these targets, if it is known here.
-    pub(crate) fn device(&self, targets: &[TargetId]) -> Option<DeviceId> {
-        self.lock().devices.get(targets).copied()
+    /// Device with these chains, if it is known here.
+    pub(crate) fn device(&self, chains: &[ChainId]) -> Option<DeviceId> {
+        self.lock().devices.get(chains).copied()
     }
 
     /// Adds a device.
-    pub(crate) fn learn(&self, targets: Vec<TargetId>, id: DeviceId) {
-        self.lock().devices.insert(targets, id);
+    pub(crate) fn learn(&self, chains: Vec<ChainId>, id: DeviceId) {
+        self.lock().devices.insert(chains, id);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -122,84 +135,130 @@ impl Placement {
     }
 }
 
-/// Targets with free space; all targets when none has, so that the data server answers NOSPC.
-fn with_room(usable: &[Usable]) -> Vec<Usable> {
+/// Chains with free space; all chains when none has, so that the data server answers NOSPC.
+fn with_room(usable: &[Candidate]) -> Vec<Candidate> {
     let roomy: Vec<_> = usable.iter().filter(|u| u.has_room).copied().collect();
     if roomy.is_empty() { usable.to_vec() } else { roomy }
 }
 
 /// Free space in MiB, at least 1, so that full disks still take turns.
-fn weight(usable: &Usable) -> i128 {
+fn weight(usable: &Candidate) -> i128 {
     i128::from((usable.free >> 20).max(1))
 }
 
-fn total(usable: &[Usable]) -> i128 {
+fn total(usable: &[Candidate]) -> i128 {
     usable.iter().map(weight).sum()
 }
 
+/// Number of different heads.
+fn heads(candidates: &[Candidate]) -> usize {
+    candidates.iter().map(|candidate| candidate.head).collect::<BTreeSet<_>>().len()
+}
+
+impl Data {
+    /// Chains of this many copies that take new files, in the order of their ids. Of chains with copies, those that
+    /// have all members; if there are none, those that have at least a head.
+    pub(crate) fn candidates(&self, copies: u8) -> Vec<Candidate> {
+        let usable = self.cluster.data_servers.usable();
+        if copies < 2 {
+            let single = |u: cluster::Usable| {
+                let (chain, head) = (u.target.into(), u.target);
+                Candidate { chain, head, free: u.free, has_room: u.has_room }
+            };
+            return usable.into_iter().map(single).collect();
+        }
+        let usable: BTreeMap<TargetId, cluster::Usable> = usable.into_iter().map(|u| (u.target, u)).collect();
+        let chains = self.cluster.chains();
+        let of_copies = chains.values().filter(|chain| chain.copies == copies);
+        let candidate = |chain: &Chain| {
+            let members: Vec<&cluster::Usable> =
+                chain.with_state(MemberState::In).map_while(|target| usable.get(&target)).collect();
+            let head = members.first()?.target;
+            let free = members.iter().map(|u| u.free).min()?;
+            let is_whole = members.len() >= usize::from(chain.copies);
+            let has_room = members.iter().all(|u| u.has_room);
+            Some((is_whole, Candidate { chain: chain.id, head, free, has_room }))
+        };
+        let (whole, partly): (Vec<_>, Vec<_>) =
+            of_copies.filter_map(candidate).partition(|(is_whole, _)| *is_whole);
+        let best = if whole.is_empty() { partly } else { whole };
+        best.into_iter().map(|(_, candidate)| candidate).collect()
+    }
+
+    /// Copies of the columns on these chains.
+    pub(crate) fn copies_of(&self, chains: &[ChainId]) -> u8 {
+        let all = self.cluster.chains();
+        chains.iter().filter_map(|chain| all.get(chain)).map(|chain| chain.copies).max().unwrap_or(1)
+    }
+}
+
 impl State {
-    fn earn(&mut self, usable: &[Usable]) {
+    fn earn(&mut self, usable: &[Candidate]) {
         for u in usable {
-            *self.credit.entry(u.target).or_default() += weight(u);
+            *self.credit.entry(u.chain).or_default() += weight(u);
         }
     }
 
-    /// Takes the earned credit of all targets in equal parts from the targets that keep the file. Credit has
-    /// a bound: a target that was out of turn for long does not get all files afterwards.
-    fn pay(&mut self, usable: &[Usable], targets: &[TargetId]) {
+    /// Takes the earned credit of all chains in equal parts from the chains that keep the file. Credit has
+    /// a bound: a chain that was out of turn for long does not get all files afterwards.
+    fn pay(&mut self, usable: &[Candidate], chains: &[ChainId]) {
         let all = total(usable);
-        for target in targets {
-            *self.credit.entry(*target).or_default() -= all / targets.len() as i128;
+        for chain in chains {
+            *self.credit.entry(*chain).or_default() -= all / chains.len() as i128;
         }
         for u in usable {
-            let credit = self.credit.entry(u.target).or_default();
+            let credit = self.credit.entry(u.chain).or_default();
             *credit = (*credit).clamp(-2 * all, 2 * all);
         }
     }
 
     /// Targets for a device, ascending.
-    fn device_for(&self, usable: &[Usable], width: usize) -> Vec<TargetId> {
-        let credit = |target: &TargetId| self.credit.get(target).copied().unwrap_or_default();
-        let mut best: Vec<TargetId> = usable.iter().map(|u| u.target).collect();
+    fn device_for(&self, usable: &[Candidate], width: usize) -> Vec<ChainId> {
+        let credit = |chain: &ChainId| self.credit.get(chain).copied().unwrap_or_default();
+        let mut by_credit: Vec<&Candidate> = usable.iter().collect();
         // At equal credit the lower id comes first, so that the order is always the same.
-        best.sort_by_key(|target| (-credit(target), *target));
-        best.truncate(width);
+        by_credit.sort_by_key(|u| (-credit(&u.chain), u.chain));
+        // The best of each head, then the others.
+        let mut seen = BTreeSet::new();
+        let (first, others): (Vec<&Candidate>, Vec<_>) =
+            by_credit.into_iter().partition(|u| seen.insert(u.head));
+        let mut best: Vec<ChainId> = first.into_iter().chain(others).map(|u| u.chain).take(width).collect();
         best.sort_unstable();
         if self.devices.contains_key(&best) {
             return best;
         }
-        let ascends = |targets: &[TargetId]| targets.windows(2).all(|pair| pair[0] < pair[1]);
-        let can = |target: &TargetId| usable.iter().any(|u| u.target == *target);
-        let known = self.devices.keys().filter(|targets| ascends(targets) && targets.iter().all(can));
+        let ascends = |chains: &[ChainId]| chains.windows(2).all(|pair| pair[0] < pair[1]);
+        let can = |chain: &ChainId| usable.iter().any(|u| u.chain == *chain);
+        let known = self.devices.keys().filter(|chains| ascends(chains) && chains.iter().all(can));
         let known: Vec<_> = known.collect();
-        let of_width = || known.iter().filter(|targets| targets.len() == width);
-        let sum = |targets: &[TargetId]| targets.iter().map(credit).sum::<i128>();
+        let of_width = || known.iter().filter(|chains| chains.len() == width);
+        let sum = |chains: &[ChainId]| chains.iter().map(credit).sum::<i128>();
         if of_width().count() >= devices_wanted(usable.len()) {
-            return of_width().max_by_key(|targets| sum(targets)).map_or(best, |found| found.to_vec());
+            return of_width().max_by_key(|chains| sum(chains)).map_or(best, |found| found.to_vec());
         }
         if self.devices.len() >= DEVICES_MAX {
-            let nearest = known.iter().max_by_key(|targets| (targets.len().min(width), sum(targets)));
+            let nearest = known.iter().max_by_key(|chains| (chains.len().min(width), sum(chains)));
             return nearest.map_or(best, |found| found.to_vec());
         }
         best
     }
 
-    /// Index in `targets` of the target that gets the first column.
-    fn turn(&mut self, usable: &[Usable], targets: &[TargetId]) -> u32 {
-        let members = usable.iter().filter(|u| targets.contains(&u.target));
+    /// Index in `chains` of the chain that gets the first column.
+    fn turn(&mut self, usable: &[Candidate], chains: &[ChainId]) -> u32 {
+        let members = usable.iter().filter(|u| chains.contains(&u.chain));
         let members: Vec<_> = members.copied().collect();
         let all = total(&members);
-        let mut best: Option<(TargetId, i128)> = None;
+        let mut best: Option<(ChainId, i128)> = None;
         for member in &members {
-            let credit = self.first.entry(member.target).or_default();
+            let credit = self.first.entry(member.chain).or_default();
             *credit = (*credit + weight(member)).clamp(-2 * all, 2 * all);
             if best.is_none_or(|(_, most)| *credit > most) {
-                best = Some((member.target, *credit));
+                best = Some((member.chain, *credit));
             }
         }
         let Some((chosen, _)) = best else { return 0 };
         *self.first.entry(chosen).or_default() -= all;
-        targets.iter().position(|target| *target == chosen).unwrap_or(0) as u32
+        chains.iter().position(|chain| *chain == chosen).unwrap_or(0) as u32
     }
 }
 
@@ -209,21 +268,21 @@ mod tests {
 
     use super::*;
 
-    fn disk(id: u64, free_gib: u64) -> Usable {
-        Usable { target: TargetId(id), free: free_gib << 30, has_room: free_gib > 0 }
+    fn disk(id: u64, free_gib: u64) -> Candidate {
+        Candidate { chain: ChainId(id), head: TargetId(id), free: free_gib << 30, has_room: free_gib > 0 }
     }
 
-    fn disks(free_gib: &[u64]) -> Vec<Usable> {
+    fn disks(free_gib: &[u64]) -> Vec<Candidate> {
         (0..).zip(free_gib).map(|(id, free)| disk(id, *free)).collect()
     }
 
     /// Places files, and adds the devices for them.
-    fn place(placement: &Placement, usable: &[Usable], columns: u32, files: usize) -> Vec<Choice> {
+    fn place(placement: &Placement, usable: &[Candidate], columns: u32, files: usize) -> Vec<Choice> {
         let one = |_| {
             let choice = placement.choose(usable, columns).unwrap();
-            if placement.device(&choice.targets).is_none() {
+            if placement.device(&choice.chains).is_none() {
                 let id = DeviceId(1 + placement.lock().devices.len() as u64);
-                placement.learn(choice.targets.clone(), id);
+                placement.learn(choice.chains.clone(), id);
             }
             choice
         };
@@ -232,11 +291,11 @@ mod tests {
 
     fn firsts(free_gib: &[u64], columns: u32, files: usize) -> Vec<u64> {
         let choices = place(&Placement::default(), &disks(free_gib), columns, files);
-        choices.iter().map(|choice| choice.targets[choice.first as usize].0).collect()
+        choices.iter().map(|choice| choice.chains[choice.first as usize].0).collect()
     }
 
     fn columns_of(choices: &[Choice], id: u64) -> usize {
-        choices.iter().filter(|choice| choice.targets.contains(&TargetId(id))).count()
+        choices.iter().filter(|choice| choice.chains.contains(&ChainId(id))).count()
     }
 
     #[test]
@@ -253,17 +312,17 @@ mod tests {
         let choices = place(&Placement::default(), &disks(&[40, 40, 40, 10, 10, 10]), 2, 900);
         for (id, expected) in [(0, 480), (1, 480), (2, 480), (3, 120), (4, 120), (5, 120)] {
             let got = columns_of(&choices, id);
-            assert!(got.abs_diff(expected) < 60, "target {id} has a column of {got}, not of {expected}");
+            assert!(got.abs_diff(expected) < 60, "chain {id} has a column of {got}, not of {expected}");
         }
     }
 
     #[test]
     fn a_full_target_gets_no_column_while_others_have_room() {
         let choices = place(&Placement::default(), &disks(&[0, 10, 0, 10, 0, 10]), 4, 30);
-        let three = [TargetId(1), TargetId(3), TargetId(5)];
-        assert!(choices.iter().all(|choice| choice.targets == three), "{choices:?}");
+        let three = [ChainId(1), ChainId(3), ChainId(5)];
+        assert!(choices.iter().all(|choice| choice.chains == three), "{choices:?}");
         let none = place(&Placement::default(), &disks(&[0, 0]), 4, 2);
-        assert!(none.iter().all(|choice| choice.targets.len() == 2), "they say NOSPC themselves");
+        assert!(none.iter().all(|choice| choice.chains.len() == 2), "they say NOSPC themselves");
     }
 
     #[test]
@@ -276,7 +335,7 @@ mod tests {
         for _ in 0..3 {
             for gone in 0..all.len() {
                 for also in 0..gone {
-                    let there = |u: &&Usable| ![gone as u64, also as u64].contains(&u.target.0);
+                    let there = |u: &&Candidate| ![gone as u64, also as u64].contains(&u.chain.0);
                     let there: Vec<_> = all.iter().filter(there).copied().collect();
                     place(&placement, &there, 4, 20);
                 }
@@ -285,30 +344,30 @@ mod tests {
         }
         assert!(after_round[0] <= 8 * all.len(), "{after_round:?}");
         assert_eq!(after_round[0], after_round[2], "no more are made");
-        assert_eq!(placement.choose(&all, 0).unwrap().targets.len(), 12);
-        assert_eq!(placement.choose(&all, 100).unwrap().targets.len(), 12);
+        assert_eq!(placement.choose(&all, 0).unwrap().chains.len(), 12);
+        assert_eq!(placement.choose(&all, 100).unwrap().chains.len(), 12);
         assert_eq!(placement.choose(&[], 1), None);
     }
 
     #[test]
     fn columns_that_move_go_to_targets_that_the_file_does_not_have() {
         let placement = Placement::default();
-        let targets = [0, 1, 2].map(TargetId);
+        let chains = [0, 1, 2].map(ChainId);
         let layout = FileLayout { device: DeviceId(1), first: 1, unit: StripeUnit::DEFAULT, columns: 3 };
-        // Column 0 is on target 1, column 1 on 2, column 2 on 0.
+        // Column 0 is on chain 1, column 1 on 2, column 2 on 0.
         let all = disks(&[10, 10, 10, 0, 30, 10]);
-        let choice = placement.choose_again(&all, &layout, &targets, |column| column == 0).unwrap();
+        let choice = placement.choose_again(&all, &layout, &chains, |column| column == 0).unwrap();
         let moved = FileLayout { first: choice.first, ..layout };
-        let at = |column| moved.target(&choice.targets, column).unwrap().0;
+        let at = |column| moved.chain(&choice.chains, column).unwrap().0;
         assert_eq!([at(0), at(1), at(2)], [4, 2, 0]);
-        assert_eq!(choice.targets[0], TargetId(0), "the list begins at its least");
-        let twice = placement.choose_again(&all[..4], &layout, &targets, |column| column == 0).unwrap();
+        assert_eq!(choice.chains[0], ChainId(0), "the list begins at its least");
+        let twice = placement.choose_again(&all[..4], &layout, &chains, |column| column == 0).unwrap();
         let moved = FileLayout { first: twice.first, ..layout };
-        assert_eq!(moved.target(&twice.targets, 0), Some(TargetId(2)), "no other target has room");
-        assert!(placement.choose_again(&all[1..2], &layout, &targets, |column| column == 0).is_none());
-        let two = placement.choose_again(&all, &layout, &targets, |column| column < 2).unwrap();
+        assert_eq!(moved.chain(&twice.chains, 0), Some(ChainId(2)), "no other chain has room");
+        assert!(placement.choose_again(&all[1..2], &layout, &chains, |column| column == 0).is_none());
+        let two = placement.choose_again(&all, &layout, &chains, |column| column < 2).unwrap();
         let moved = FileLayout { first: two.first, ..layout };
-        let at = |column| moved.target(&two.targets, column).unwrap().0;
+        let at = |column| moved.chain(&two.chains, column).unwrap().0;
         assert_eq!(at(2), 0);
         assert_eq!([at(0), at(1)].iter().sum::<u64>(), 9, "one each on 4 and 5");
     }

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use namespace::{Command, DataPlace, FileLayout, Inode, InodeId, TargetId, read};
+use namespace::{ChainId, Command, DataPlace, FileLayout, Inode, InodeId, TargetId, read};
 use parking_lot::Mutex;
 use store::View;
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
-use wire::handle::{FileHandle, Holder, ObjectHandle};
+use wire::handle::{FileHandle, ObjectHandle};
 use wire::xdr::Payload;
 
 use crate::data::Data;
@@ -29,7 +29,8 @@ static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 pub(crate) struct FileData {
     file: FileHandle,
     pub(crate) layout: FileLayout,
-    pub(crate) targets: Vec<TargetId>,
+    /// Chains of the device, to be indexed by [`FileLayout::chain_index`].
+    pub(crate) chains: Vec<ChainId>,
     incarnation: u64,
     /// Object epochs of calls and layouts.
     epochs: (u32, u32),
@@ -48,7 +49,7 @@ pub(crate) struct WriteVerifier {
 #[derive(Default)]
 struct VerifierState {
     epoch: u64,
-    seen: std::collections::BTreeMap<TargetId, data::WriteVerifier>,
+    seen: BTreeMap<ChainId, data::WriteVerifier>,
 }
 
 impl WriteVerifier {
@@ -57,9 +58,9 @@ impl WriteVerifier {
     }
 
     /// Notes the write verifier of a data server's answer.
-    pub(crate) fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
+    pub(crate) fn saw(&self, chain: ChainId, verifier: data::WriteVerifier) {
         let mut state = self.state.lock();
-        if state.seen.insert(target, verifier).is_some_and(|before| before != verifier) {
+        if state.seen.insert(chain, verifier).is_some_and(|before| before != verifier) {
             state.epoch += 1;
         }
     }
@@ -76,6 +77,29 @@ pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), FileError> {
     let incarnation = read::incarnation(view)?.ok_or(FileError::Delay)?;
     let [a, b, c, d, e, f, g, h, ..] = incarnation.id;
     Ok((u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1), incarnation.epoch))
+}
+
+impl FileData {
+    /// Handles of the columns, in their order, for the only target of each chain: see [`Data::call_object`].
+    pub(crate) fn objects(&self) -> Vec<ObjectHandle> {
+        let (epoch, layout_epoch) = self.epochs;
+        let object = |column| {
+            let chain = self.layout.chain(&self.chains, column).unwrap_or(ChainId(0)).0;
+            ObjectHandle {
+                file: self.file,
+                column,
+                target: chain,
+                unit: self.layout.unit.bytes(),
+                columns: self.layout.columns,
+                incarnation: self.incarnation,
+                epoch,
+                layout_epoch,
+                chain,
+                chain_version: 0,
+            }
+        };
+        (0..self.layout.columns).map(object).collect()
+    }
 }
 
 impl Data {
@@ -105,34 +129,17 @@ impl Data {
         let device = read::device(&*view, layout.device)?.ok_or(FileError::Io)?;
         let file = FileHandle { volume: self.machine.volume, inode: inode.0, generation };
         let incarnation = incarnation(&*view)?.0;
-        Ok(FileData { file, layout, targets: device.targets, incarnation, epochs })
+        Ok(FileData { file, layout, chains: device.chains, incarnation, epochs })
     }
 
-    /// Sealed handles of a file's columns with their targets, in the order of columns, for calls.
+    /// Sealed handles of a file's columns with the targets to call, in the order of columns, for calls about several
+    /// objects of a target.
     pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
-        self.object_handles_for(data, Holder::Server)
-    }
-
-    /// [`Data::object_handles`] for a holder, such as the client of a layout.
-    pub(crate) fn object_handles_for(&self, data: &FileData, holder: Holder) -> Vec<(TargetId, Bytes)> {
-        let handle = |column| {
-            let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
-            let (epoch, layout_epoch) = data.epochs;
-            let object = ObjectHandle {
-                file: data.file,
-                column,
-                target: target.0,
-                unit: data.layout.unit.bytes(),
-                columns: data.layout.columns,
-                incarnation: data.incarnation,
-                epoch,
-                layout_epoch,
-                chain: target.0,
-                chain_version: 0,
-            };
-            (target, object.seal_for(holder, &self.machine.key))
+        let head = |object: ObjectHandle| {
+            let target = self.cluster.head_of(ChainId(object.chain));
+            (target, ObjectHandle { target: target.0, ..object }.seal(&self.machine.key))
         };
-        (0..data.layout.columns).map(handle).collect()
+        data.objects().into_iter().map(head).collect()
     }
 
     /// Reads bytes `offset..offset + count` of a file, up to its size. The second value is true at the end of
@@ -181,13 +188,14 @@ impl Data {
             return Ok((Payload::default(), eof));
         }
         let data = self.file_data(inode)?;
-        let handles = self.object_handles(&data);
+        let objects = data.objects();
         let mut calls = JoinSet::new();
         let mut pieces = Vec::new();
         for extent in data.layout.extents(offset, len) {
-            let (target, handle) = handles[extent.column as usize].clone();
-            let args = data::read::Args { handle, offset: extent.object_offset, count: extent.len as u32 };
-            let call = self.call_target::<_, data::read::ResOk>(target, Procedure::Read, args);
+            let (offset, count) = (extent.object_offset, extent.len as u32);
+            let args = move |handle| data::read::Args { handle, offset, count };
+            let object = objects[extent.column as usize];
+            let call = self.call_object::<_, data::read::ResOk>(object, Procedure::Read, args);
             let index = pieces.len();
             pieces.push((extent.len as usize, Payload::default()));
             calls.spawn(async move { (index, call.await) });
@@ -257,21 +265,22 @@ impl Data {
         payload: Payload,
         stable: bool,
     ) -> Result<(), FileError> {
-        let handles = self.object_handles(data);
+        let objects = data.objects();
         let mut calls = JoinSet::new();
         for extent in data.layout.extents(offset, payload.len() as u64) {
-            let (target, handle) = handles[extent.column as usize].clone();
+            let object = objects[extent.column as usize];
             let start = (extent.file_offset - offset) as usize;
             let piece = payload.slice(start, start + extent.len as usize);
             let len = piece.len() as u32;
-            let args = data::write::Args { handle, offset: extent.object_offset, stable, data: piece };
-            let call = self.call_target::<_, data::write::ResOk>(target, Procedure::Write, args);
-            calls.spawn(async move { (target, len, call.await) });
+            let offset = extent.object_offset;
+            let args = move |handle| data::write::Args { handle, offset, stable, data: piece.clone() };
+            let call = self.call_object::<_, data::write::ResOk>(object, Procedure::Write, args);
+            calls.spawn(async move { (ChainId(object.chain), len, call.await) });
         }
         while let Some(done) = calls.join_next().await {
-            let (target, len, result) = done.map_err(|_| FileError::Fault)?;
+            let (chain, len, result) = done.map_err(|_| FileError::Fault)?;
             let result = result?;
-            self.write_verifier.saw(target, result.verifier);
+            self.write_verifier.saw(chain, result.verifier);
             if result.count != len {
                 return Err(FileError::Io);
             }
@@ -314,17 +323,18 @@ impl Data {
         }
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
-        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
-            if self.is_lost_and_empty(inode, &data.layout, column, target) {
+        for object in data.objects() {
+            let chain = ChainId(object.chain);
+            if self.is_lost_and_empty(inode, &data.layout, object.column, chain) {
                 continue;
             }
-            let args = data::commit::Args { handle };
-            let call = self.call_target::<_, data::commit::ResOk>(target, Procedure::Commit, args);
-            calls.spawn(async move { (target, call.await) });
+            let args = |handle| data::commit::Args { handle };
+            let call = self.call_object::<_, data::commit::ResOk>(object, Procedure::Commit, args);
+            calls.spawn(async move { (chain, call.await) });
         }
         while let Some(done) = calls.join_next().await {
-            let (target, result) = done.map_err(|_| FileError::Fault)?;
-            self.write_verifier.saw(target, result?.verifier);
+            let (chain, result) = done.map_err(|_| FileError::Fault)?;
+            self.write_verifier.saw(chain, result?.verifier);
         }
         Ok(())
     }
@@ -355,10 +365,10 @@ impl Data {
     /// Truncates a file's objects to their lengths in a file of `size` bytes.
     pub(crate) async fn truncate_data(&self, data: &FileData, size: u64) -> Result<(), FileError> {
         let mut calls = JoinSet::new();
-        for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
-            let len = data.layout.object_len(column as u32, size);
-            let args = data::truncate::Args { handle, len };
-            calls.spawn(self.call_target::<_, ()>(target, Procedure::Truncate, args));
+        for object in data.objects() {
+            let len = data.layout.object_len(object.column, size);
+            let args = move |handle| data::truncate::Args { handle, len };
+            calls.spawn(self.call_object::<_, ()>(object, Procedure::Truncate, args));
         }
         while let Some(done) = calls.join_next().await {
             done.map_err(|_| FileError::Fault)??;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use namespace::{Inode, TargetId};
+use namespace::{ChainId, Inode};
 use tokio::task::JoinSet;
 use wire::data::seek::What;
 use wire::data::{self, Procedure, Run};
@@ -70,14 +70,15 @@ impl Data {
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
         let mut found = Vec::new();
-        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
+        for object in data.objects() {
+            let column = object.column;
             let offset = data.layout.object_len(column, offset);
-            if self.is_lost_and_empty(inode, &data.layout, column, target) {
+            if self.is_lost_and_empty(inode, &data.layout, column, ChainId(object.chain)) {
                 found.push((column, in_nothing(what, offset)));
                 continue;
             }
-            let args = data::seek::Args { handle, offset, what };
-            let call = self.call_target::<_, data::seek::ResOk>(target, Procedure::Seek, args);
+            let args = move |handle| data::seek::Args { handle, offset, what };
+            let call = self.call_object::<_, data::seek::ResOk>(object, Procedure::Seek, args);
             calls.spawn(async move { (column, call.await) });
         }
         while let Some(done) = calls.join_next().await {
@@ -102,8 +103,8 @@ impl Data {
             return Err(FileError::NoSpace);
         }
         let reserved = self.allocate_columns(inode, offset, len, false).await;
-        for (target, done) in self.fence_unanswered(inode, reserved).await? {
-            self.write_verifier.saw(target, done.verifier);
+        for (chain, done) in self.fence_unanswered(inode, reserved).await? {
+            self.write_verifier.saw(chain, done.verifier);
         }
         Ok(())
     }
@@ -114,21 +115,21 @@ impl Data {
         offset: u64,
         len: u64,
         ask: bool,
-    ) -> Result<Vec<(TargetId, data::allocate::ResOk)>, FileError> {
+    ) -> Result<Vec<(ChainId, data::allocate::ResOk)>, FileError> {
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
-        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
-            let (offset, len) = data.layout.object_range(column, offset, len);
+        for object in data.objects() {
+            let (offset, len) = data.layout.object_range(object.column, offset, len);
             if len > 0 {
-                let args = data::allocate::Args { handle, offset, len, ask };
-                let call = self.call_target::<_, data::allocate::ResOk>(target, Procedure::Allocate, args);
-                calls.spawn(async move { (target, call.await) });
+                let args = move |handle| data::allocate::Args { handle, offset, len, ask };
+                let call = self.call_object::<_, data::allocate::ResOk>(object, Procedure::Allocate, args);
+                calls.spawn(async move { (ChainId(object.chain), call.await) });
             }
         }
         let mut answers = Vec::with_capacity(calls.len());
         while let Some(done) = calls.join_next().await {
-            let (target, result) = done.map_err(|_| FileError::Fault)?;
-            answers.push((target, result?));
+            let (chain, result) = done.map_err(|_| FileError::Fault)?;
+            answers.push((chain, result?));
         }
         Ok(answers)
     }
@@ -137,11 +138,11 @@ impl Data {
     pub(crate) async fn punch_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), FileError> {
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
-        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
-            let (offset, len) = data.layout.object_range(column, offset, len);
+        for object in data.objects() {
+            let (offset, len) = data.layout.object_range(object.column, offset, len);
             if len > 0 {
-                let args = data::punch::Args { handle, offset, len };
-                calls.spawn(self.call_target::<_, ()>(target, Procedure::Punch, args));
+                let args = move |handle| data::punch::Args { handle, offset, len };
+                calls.spawn(self.call_object::<_, ()>(object, Procedure::Punch, args));
             }
         }
         let mut punched = Ok(());
@@ -169,13 +170,14 @@ impl Data {
         }
         let len = inode.size.saturating_sub(offset).min(u64::from(count));
         let data = self.file_data(inode)?;
-        let handles = self.object_handles(&data);
+        let objects = data.objects();
         let mut calls = JoinSet::new();
         let mut pieces = Vec::new();
         for extent in data.layout.extents(offset, len) {
-            let (target, handle) = handles[extent.column as usize].clone();
-            let args = data::read::Args { handle, offset: extent.object_offset, count: extent.len as u32 };
-            let call = self.call_target::<_, data::read_plus::ResOk>(target, Procedure::ReadPlus, args);
+            let (offset, count) = (extent.object_offset, extent.len as u32);
+            let args = move |handle| data::read::Args { handle, offset, count };
+            let object = objects[extent.column as usize];
+            let call = self.call_object::<_, data::read_plus::ResOk>(object, Procedure::ReadPlus, args);
             let index = pieces.len();
             pieces.push((extent.len, Vec::new()));
             calls.spawn(async move { (index, call.await) });

@@ -11,7 +11,7 @@
 //! (`namespace::FileVersion`). A write through a metaserver that comes even later has its `Wrote` refused,
 //! and its client writes again.
 
-use namespace::{Command, DataPlace, FileLayout, FileVersion, Inode, IoMode, Reply, TargetId, read};
+use namespace::{ChainId, Command, DataPlace, FileLayout, FileVersion, Inode, IoMode, Reply, TargetId, read};
 use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
 
@@ -64,13 +64,13 @@ impl Data {
     /// Returns a new layout for a file with inline data.
     async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data_of(inode, layout)?;
-        let usable = self.cluster.data_servers.usable();
-        let is_usable = |target: &TargetId| usable.iter().any(|u| u.target == *target && u.has_room);
-        if data.targets.iter().all(is_usable) {
+        let usable = self.candidates(self.copies_of(&data.chains));
+        let is_usable = |chain: &ChainId| usable.iter().any(|u| u.chain == *chain && u.has_room);
+        if data.chains.iter().all(is_usable) {
             return Ok(None);
         }
         match self.placement.choose(&usable, layout.columns) {
-            Some(choice) if choice.targets.iter().all(is_usable) => {
+            Some(choice) if choice.chains.iter().all(is_usable) => {
                 self.layout_of(choice, layout.unit).await.map(Some)
             }
             _ => Ok(None),
@@ -93,9 +93,9 @@ impl Data {
         if empty.is_empty() {
             return Ok(None);
         }
-        let usable = self.cluster.data_servers.usable();
+        let usable = self.candidates(1);
         let moves = |column| empty.contains(&column);
-        let Some(choice) = self.placement.choose_again(&usable, &data.layout, &data.targets, moves) else {
+        let Some(choice) = self.placement.choose_again(&usable, &data.layout, &data.chains, moves) else {
             return Ok(None);
         };
         let to = self.layout_of(choice, data.layout.unit).await?;
@@ -104,14 +104,19 @@ impl Data {
         Ok(Some(to))
     }
 
-    /// Columns of a striped file on targets for which `leaves` is true.
+    /// Columns of a striped file on targets for which `leaves` is true. A column with copies does not leave: another
+    /// target takes the place of the member.
     fn columns_to_leave(
         &self,
         inode: &Inode,
         leaves: &(dyn Fn(TargetId) -> bool + Sync),
     ) -> Result<Vec<u32>, FileError> {
         let data = self.file_data(inode)?;
-        let left = |column: &u32| data.layout.target(&data.targets, *column).is_some_and(leaves);
+        let chains = self.cluster.chains();
+        let left = |column: &u32| {
+            let chain = data.layout.chain(&data.chains, *column).filter(|chain| !chains.contains_key(chain));
+            chain.is_some_and(|chain| leaves(TargetId(chain.0)))
+        };
         Ok((0..data.layout.columns).filter(left).collect())
     }
 
@@ -144,35 +149,36 @@ impl Data {
     /// True if an object has no data, according to its data server. An object that cannot be asked about may
     /// have data that were acknowledged as durable.
     async fn is_empty(&self, inode: &Inode, data: &FileData, column: u32) -> bool {
-        let Some((target, handle)) = self.object_handles(data).into_iter().nth(column as usize) else {
+        let Some(object) = data.objects().into_iter().nth(column as usize) else {
             return false;
         };
-        if self.cluster.data_servers.is_lost(target) {
-            return self.is_lost_and_empty(inode, &data.layout, column, target);
+        let chain = ChainId(object.chain);
+        if self.cluster.is_chain_lost(chain) {
+            return self.is_lost_and_empty(inode, &data.layout, column, chain);
         }
-        let args = data::seek::Args { handle, offset: 0, what: What::End };
-        let end = self.call_target::<_, seek::ResOk>(target, Procedure::Seek, args).await;
+        let args = |handle| data::seek::Args { handle, offset: 0, what: What::End };
+        let end = self.call_object::<_, seek::ResOk>(object, Procedure::Seek, args).await;
         end.is_ok_and(|end| end.found == Some(0))
     }
 
-    /// True if a column is on a lost target and has no data of the file: then no data are lost.
+    /// True if a column is on a lost chain and has no data of the file: then no data are lost.
     pub(crate) fn is_lost_and_empty(
         &self,
         inode: &Inode,
         layout: &FileLayout,
         column: u32,
-        target: TargetId,
+        chain: ChainId,
     ) -> bool {
-        self.cluster.data_servers.is_lost(target) && layout.object_len(column, inode.size) == 0
+        self.cluster.is_chain_lost(chain) && layout.object_len(column, inode.size) == 0
     }
 
-    /// True if a striped file has a column on a lost target.
+    /// True if a striped file has a column on a lost chain.
     pub(crate) fn has_lost_column(&self, inode: &Inode) -> Result<bool, FileError> {
         let lost = self.cluster.data_servers.lost_targets();
         if lost.is_empty() || inode.columns().is_none() {
             return Ok(false);
         }
-        Ok(self.file_data(inode)?.targets.iter().any(|target| lost.contains(target)))
+        Ok(self.file_data(inode)?.chains.iter().any(|chain| self.cluster.is_chain_lost(*chain)))
     }
 
     /// Relocates all columns of a file that are on lost targets, before a change of its size or a layout

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use namespace::{InodeId, NodeKey, TargetId, read};
+use namespace::{ChainId, InodeId, NodeKey, TargetId, read};
 use tokio::time::Instant;
 use wire::data::ObjectEntry;
 
@@ -138,8 +138,9 @@ impl Data {
         let now = self.file_data_of(&inode, to)?;
         let is_left = |column: usize| {
             let column = u32::try_from(column).unwrap_or(u32::MAX);
-            before.layout.target(&before.targets, column) == Some(target)
-                && now.layout.target(&now.targets, column) != Some(target)
+            let chain = Some(ChainId::from(target));
+            before.layout.chain(&before.chains, column) == chain
+                && now.layout.chain(&now.chains, column) != chain
         };
         let handles = self.object_handles(&before).into_iter().enumerate();
         let left: Vec<_> =

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, Kind, Share, TargetId};
+use namespace::{ChainId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, Kind, Share};
 use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
@@ -106,20 +106,13 @@ pub(super) async fn in_columns_like(
     Ok(server.data.in_columns(target).await?)
 }
 
-/// True if all targets of a source's columns take new files.
+/// True if all chains of a source's columns take new files.
 fn take_new_files(server: &Metaserver, source: &Inode, layout: FileLayout) -> Result<bool, Status> {
     let data = server.data.file_data_of(source, layout)?;
-    let usable: BTreeSet<TargetId> = server
-        .cluster
-        .data_servers
-        .usable()
-        .iter()
-        .filter(|target| target.has_room)
-        .map(|target| target.target)
-        .collect();
-    let mut columns = 0..layout.columns;
-    Ok(columns
-        .all(|column| layout.target(&data.targets, column).is_some_and(|target| usable.contains(&target))))
+    let candidates = server.data.candidates(server.data.copies_of(&data.chains));
+    let usable: BTreeSet<ChainId> =
+        candidates.iter().filter(|found| found.has_room).map(|found| found.chain).collect();
+    Ok(data.chains.iter().all(|chain| usable.contains(chain)))
 }
 
 /// Returns the saved file, if `stateid` permits reading it and its data are available.

@@ -1,9 +1,10 @@
-//! GETDEVICEINFO (RFC 8881, section 18.40): the data servers of a device, in the order of its targets.
+//! GETDEVICEINFO (RFC 8881, section 18.40): the data servers of a device, in the order of its chains.
 
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use namespace::{DeviceId, read};
+use cluster::Cluster;
+use namespace::{ChainId, DeviceId, InodeId, IoMode, TargetId, read};
 use store::View;
 use wire::nfs4::getdeviceinfo::{Args, DeviceAddr, Error, ResOk};
 use wire::nfs4::layout_files::{self, DsAddr};
@@ -19,8 +20,11 @@ const NOTIFY_DELETE: u32 = 2;
 /// A device in the wire format: its id, and the addresses of its data servers.
 ///
 /// ```text
-/// id on the wire  │ device number 8 │ hash of the addresses 8 │
+/// id on the wire  │ role 1 │ device number 7 │ hash of the addresses 8 │
 /// ```
+///
+/// A column with copies has several data servers. A layout to write names the heads of the chains; one to read the
+/// members that [`Role::Read`] picks. Each has an id of its own.
 ///
 /// Clients keep a device in their cache until its id goes away. So when a data server changes its addresses,
 /// its devices get new ids: the next layout has the new ids, and clients stop using the old address.
@@ -29,14 +33,50 @@ pub(super) struct WireDevice {
     body: Bytes,
 }
 
+/// Members of chains that the data servers of a device are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The heads.
+    Write,
+    /// The members at this place, from 0, modulo their number.
+    Read(u8),
+}
+
+impl Role {
+    /// Role of a layout of this file, on a device of chains with this number of copies. Readers of different files go
+    /// to different members.
+    pub(super) fn of(mode: IoMode, inode: InodeId, copies: u8) -> Self {
+        match mode {
+            IoMode::Read if copies > 1 => Role::Read((inode.0 % u64::from(copies)) as u8),
+            IoMode::Read | IoMode::ReadWrite => Role::Write,
+        }
+    }
+
+    fn byte(self) -> u8 {
+        match self {
+            Role::Write => 0,
+            Role::Read(place) => 1 + place,
+        }
+    }
+
+    /// The member of a chain.
+    pub(super) fn target(self, cluster: &Cluster, chain: ChainId) -> TargetId {
+        match self {
+            Role::Write => cluster.head_of(chain),
+            Role::Read(place) => cluster.reader_of(chain, place.into()),
+        }
+    }
+}
+
 impl WireDevice {
     /// Returns the device with the current addresses of its data servers.
-    pub(super) fn find(view: &dyn View, id: DeviceId) -> Result<Self, Status> {
+    pub(super) fn find(cluster: &Cluster, view: &dyn View, id: DeviceId, role: Role) -> Result<Self, Status> {
         let device = read::device(view, id).map_err(store_failed)?.ok_or(Status::NoEnt)?;
         let servers = read::data_servers(view).map_err(store_failed)?;
         let mut list: Vec<Vec<NetAddr>> = Vec::new();
-        for target in device.targets {
-            // One entry for each target, even if a data server has several: handles of a layout are indexed
+        for chain in device.chains {
+            let target = role.target(cluster, chain);
+            // One entry for each chain, even if a data server has several: handles of a layout are indexed
             // by these entries, and each handle names its target. Clients share connections to equal
             // addresses.
             let server = servers.iter().find(|s| s.targets.contains(&target)).ok_or(Status::NoEnt)?;
@@ -46,6 +86,7 @@ impl WireDevice {
         let body = layout_files::to_body(&DsAddr { stripe_indices, multipath_ds_list: list });
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&id.0.to_be_bytes());
+        bytes[0] = role.byte();
         bytes[8..].copy_from_slice(&fnv1a(&body).to_be_bytes());
         Ok(Self { id: nfs4::DeviceId(bytes), body })
     }
@@ -53,8 +94,12 @@ impl WireDevice {
 
 /// Device number in a wire device id.
 pub(super) fn device_number(id: nfs4::DeviceId) -> DeviceId {
-    let [a, b, c, d, e, f, g, h, ..] = id.0;
-    DeviceId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    let [_, b, c, d, e, f, g, h, ..] = id.0;
+    DeviceId(u64::from_be_bytes([0, b, c, d, e, f, g, h]))
+}
+
+fn role(id: nfs4::DeviceId) -> Role {
+    id.0[0].checked_sub(1).map_or(Role::Write, Role::Read)
 }
 
 /// FNV-1a hash: the same in every version of the program, and a collision is no security risk.
@@ -69,7 +114,8 @@ pub(crate) fn getdeviceinfo(server: &Metaserver, args: Args) -> Result<ResOk, Er
         return Err(Status::UnknownLayoutType.into());
     }
     let view = server.machine.view()?;
-    let device = WireDevice::find(&*view, device_number(args.device_id))?;
+    let (number, role) = (device_number(args.device_id), role(args.device_id));
+    let device = WireDevice::find(&server.cluster, &*view, number, role)?;
     if device.id != args.device_id {
         return Err(Status::NoEnt.into());
     }

@@ -34,7 +34,9 @@ pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) ->
             "a client reports that a data server failed it"
         );
         server.data.reports.layout_errors.inc();
-        server.data.look_at(&device.targets);
+        let members: Vec<_> =
+            device.chains.iter().flat_map(|chain| server.cluster.members_of(*chain)).collect();
+        server.data.look_at(&members);
     }
     Ok(())
 }

@@ -6,15 +6,16 @@
 //! striped file returns wrong bytes.
 
 use namespace::{
-    ClientId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
+    ChainId, ClientId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share,
+    State, read,
 };
 use store::View;
-use wire::handle::Holder;
+use wire::handle::{Holder, ObjectHandle};
 use wire::nfs4::layout_files;
 use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
 use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
-use super::getdeviceinfo::WireDevice;
+use super::getdeviceinfo::{Role, WireDevice};
 use crate::Metaserver;
 use crate::compound::{Context, client, stateid, wire_stateid};
 use crate::data::hold::unheld;
@@ -192,19 +193,23 @@ fn body(server: &Metaserver, data: FileData, mode: IoMode) -> Result<bytes::Byte
         IoMode::Read => Holder::Reader,
         IoMode::ReadWrite => Holder::Writer,
     };
-    let by_column = server.data.object_handles_for(&data, holder);
-    let device = WireDevice::find(&*server.machine.view()?, layout.device)?;
-    // The list is indexed by the device's data servers, one for each target: the client adds
+    let objects = data.objects();
+    let inode = objects.first().map_or(InodeId::ROOT, |object| InodeId(object.file.inode));
+    let role = Role::of(mode, inode, server.data.copies_of(&data.chains));
+    let device = WireDevice::find(&server.cluster, &*server.machine.view()?, layout.device, role)?;
+    // The list is indexed by the device's data servers, one for each chain: the client adds
     // first_stripe_index before it looks up the handle.
-    let mut by_target = vec![None; by_column.len()];
-    for (column, (_, handle)) in by_column.into_iter().enumerate() {
-        by_target[layout.target_index(column as u32)] = Some(handle.into());
+    let mut by_chain = vec![None; objects.len()];
+    for object in objects {
+        let target = role.target(&server.cluster, ChainId(object.chain)).0;
+        let handle = ObjectHandle { target, ..object }.seal_for(holder, &server.machine.key);
+        by_chain[layout.chain_index(object.column)] = Some(handle.into());
     }
     Ok(layout_files::to_body(&layout_files::FileLayout {
         deviceid: device.id,
         util: layout.unit.bytes(),
         first_stripe_index: layout.first,
         pattern_offset: 0,
-        fh_list: by_target.into_iter().flatten().collect(),
+        fh_list: by_chain.into_iter().flatten().collect(),
     }))
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use store::{StoreError, View};
 
-use super::{Findings, table};
+use super::{Findings, marks, table};
 use crate::cluster_map::Setting;
 use crate::record::Counters;
 use crate::{
-    DataServer, DataServerId, DeferredKind, DeferredOp, Device, DeviceId, Incarnation, Inode, InodeId,
-    JoinToken, MapHead, Node, Time, keys,
+    Chain, DataServer, DataServerId, DeferredKind, DeferredOp, Device, DeviceId, Incarnation, Inode, InodeId,
+    JoinToken, MapHead, MemberState, Node, Time, keys,
 };
 
 pub(super) fn check(
@@ -92,16 +92,39 @@ pub(super) fn check(
         findings.expect(key == keys::join_token(token.id), || format!("{token:?} is under {key:02x?}"));
     }
 
+    chains(view, &head, findings)?;
     let mut lists = BTreeMap::new();
     for (key, device) in table::<Device>(view, keys::DEVICES, findings)? {
         findings.expect(key == keys::device(device.id) && device.id.0 < counters.next_device, || {
             format!("{device:?} is under {key:02x?}")
         });
-        if let Some(other) = lists.insert(keys::device_list(&device.targets), device.id) {
+        if let Some(other) = lists.insert(keys::device_list(&device.chains), device.id) {
             findings.add(format!("{:?} and {other:?} are the same", device.id));
         }
     }
     let indexed = table::<DeviceId>(view, keys::DEVICE_LISTS, findings)?;
     findings.expect(indexed == lists, || format!("device lists are {indexed:02x?}, not {lists:02x?}"));
+    Ok(())
+}
+
+fn chains(view: &dyn View, head: &MapHead, findings: &mut Findings) -> Result<(), StoreError> {
+    let chains = table::<Chain>(view, keys::CHAINS, findings)?;
+    findings
+        .expect(head.chains as usize == chains.len(), || format!("{} chains, and {head:?}", chains.len()));
+    let mut of_targets = Vec::new();
+    for (key, chain) in &chains {
+        let has_one_in = chain.members.iter().any(|member| member.state == MemberState::In);
+        let is_in_order = chain.members.is_sorted_by_key(|member| member.state);
+        findings
+            .expect(*key == keys::chain(chain.id) && has_one_in && is_in_order && chain.version > 0, || {
+                format!("{chain:?} is under {key:02x?}")
+            });
+        of_targets.extend(chain.members.iter().map(|member| keys::chain_of_target(member.target, chain.id)));
+    }
+    of_targets.sort_unstable();
+    let indexed = marks(view, keys::CHAINS_OF_TARGET)?;
+    findings.expect(indexed == of_targets, || {
+        format!("targets have chains {indexed:02x?}, there are {of_targets:02x?}")
+    });
     Ok(())
 }

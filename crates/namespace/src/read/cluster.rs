@@ -1,5 +1,6 @@
 //! Reads of the cluster map: data servers, devices and tokens; and of deferred object operations.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use store::{StoreError, View};
@@ -7,8 +8,8 @@ use store::{StoreError, View};
 use super::{collect, scan_records};
 use crate::record::get;
 use crate::{
-    ClusterMap, DataServer, DataServerId, DeferredOp, Device, DeviceId, JoinToken, TargetId, cluster_map,
-    keys,
+    Chain, ChainId, ClusterMap, DataServer, DataServerId, DeferredOp, Device, DeviceId, JoinToken, TargetId,
+    cluster_map, keys,
 };
 
 /// Device with this id.
@@ -33,6 +34,41 @@ pub fn devices(view: &dyn View) -> Result<Vec<Device>, StoreError> {
 /// [`StoreError`] when the store fails.
 pub fn data_servers(view: &dyn View) -> Result<Vec<DataServer>, StoreError> {
     collect(view, &[keys::DATA_SERVERS])
+}
+
+/// Chain with this id as it is now: members whose process has changed are away. None: a chain of one target, or
+/// unknown.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn chain(view: &dyn View, id: ChainId) -> Result<Option<Chain>, StoreError> {
+    crate::chain::present_chain(view, id)
+}
+
+/// All chains of several targets, by id, as they are now: see [`chain`].
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn chains(view: &dyn View) -> Result<Vec<Chain>, StoreError> {
+    let all: Vec<Chain> = collect(view, &[keys::CHAINS])?;
+    let servers = data_servers(view)?;
+    let process =
+        |server: &DataServer| server.targets.iter().map(|target| (*target, server.process)).collect();
+    let processes: BTreeMap<TargetId, u64> = servers.iter().flat_map::<Vec<_>, _>(process).collect();
+    Ok(all.into_iter().map(|chain| chain.with_processes(|target| processes.get(&target).copied())).collect())
+}
+
+/// Chains of which the target is a member, in whatever state.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn chains_of_target(view: &dyn View, target: TargetId) -> Result<Vec<ChainId>, StoreError> {
+    let mut chains = Vec::new();
+    super::scan_keys(view, &keys::of(keys::CHAINS_OF_TARGET, &[target.0]), |key| {
+        chains.push(ChainId(keys::number(key, 9)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(chains)
 }
 
 /// Cluster map.

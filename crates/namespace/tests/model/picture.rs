@@ -37,6 +37,7 @@ pub struct Picture {
     map: ClusterMap,
     tokens: Vec<JoinToken>,
     devices: Vec<Device>,
+    chains: Vec<Chain>,
 }
 
 /// A state, without what only the machine needs.
@@ -87,6 +88,7 @@ impl Picture {
             map: read::cluster_map(view).expect("reads"),
             tokens: read::join_tokens(view).expect("reads"),
             devices: read::devices(view).expect("reads"),
+            chains: read::chains(view).expect("reads"),
             ..Picture::default()
         };
         let mut reached = vec![InodeId::ROOT];
@@ -165,10 +167,12 @@ impl Picture {
                 head: plain.map_head.clone(),
                 nodes: plain.map_nodes.values().cloned().collect(),
                 data_servers: plain.servers.values().cloned().collect(),
+                chains: plain.chains.values().cloned().collect(),
                 lost_targets: plain.lost_targets.iter().copied().collect(),
                 settings: plain.map_settings.clone(),
             },
             devices: plain.devices.clone(),
+            chains: plain.chains.values().map(|chain| plain.present_chain(chain)).collect(),
             ..Picture::default()
         };
         for id in plain.nodes.keys().filter(|id| plain.is_directory(**id)) {
@@ -321,6 +325,7 @@ impl Picture {
             part("servers", &self.servers, &expected.servers),
             part("map", &self.map, &expected.map),
             part("devices", &self.devices, &expected.devices),
+            part("chains", &self.chains, &expected.chains),
         ];
         Some(parts.into_iter().flatten().collect())
     }

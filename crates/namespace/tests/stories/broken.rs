@@ -12,10 +12,15 @@ fn rich() -> World {
     let mut w = World::new();
     let targets = vec![TargetId(1), TargetId(2)];
     let addresses = vec!["10.0.0.1:2050".to_string()];
-    let server =
-        DataServer { id: DataServerId(1), name: "ds".to_string(), addresses, targets: targets.clone() };
+    let server = DataServer {
+        id: DataServerId(1),
+        name: "ds".to_string(),
+        addresses,
+        targets: targets.clone(),
+        process: 1,
+    };
     w.apply(Command::PutDataServer(server)).unwrap();
-    w.apply(Command::DefineDevice { targets }).unwrap();
+    w.apply(Command::DefineDevice { chains: targets.into_iter().map(ChainId::from).collect() }).unwrap();
     let key = NodeKey::DataServer(DataServerId(1));
     let (name, address, version) = ("ds".to_string(), "10.0.0.1:2050".to_string(), "0.1.0".to_string());
     w.apply(Command::Map(MapChange::Put(Node { key, name, address, version, state: NodeState::Serving })))

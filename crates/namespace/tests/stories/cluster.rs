@@ -10,12 +10,13 @@ fn server(id: u64, targets: &[u64]) -> DataServer {
         name: format!("ds{id}"),
         addresses: vec![format!("10.0.0.{id}:2050")],
         targets: targets.iter().copied().map(TargetId).collect(),
+        process: 1,
     }
 }
 
-fn define(w: &mut World, targets: &[u64]) -> Result<DeviceId, Error> {
-    let targets = targets.iter().copied().map(TargetId).collect();
-    match w.apply(Command::DefineDevice { targets })? {
+fn define(w: &mut World, chains: &[u64]) -> Result<DeviceId, Error> {
+    let chains = chains.iter().copied().map(ChainId).collect();
+    match w.apply(Command::DefineDevice { chains })? {
         Reply::Device { id } => Ok(id),
         reply => panic!("{reply:?}"),
     }
@@ -34,7 +35,7 @@ fn a_device_is_an_exact_list_of_known_targets() {
     assert_eq!(define(&mut w, &[11, 99]), Err(Error::NoDevice));
     assert_eq!(define(&mut w, &[]), Err(Error::NoDevice));
     let device = read::device(&*w.view(), other).unwrap().unwrap();
-    assert_eq!((device.id, device.targets), (other, vec![TargetId(21), TargetId(11)]));
+    assert_eq!((device.id, device.chains), (other, vec![ChainId(21), ChainId(11)]));
     assert_eq!(read::devices(&*w.view()).unwrap().len(), 2);
 }
 

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod broken;
+mod chains;
 mod clients;
 mod cluster;
 mod counted;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use namespace::{
-    Command, DataServer, DataServerId, DeviceId, InodeId, NewNode, Proposal, Reply, Stamp, TargetId,
+    ChainId, Command, DataServer, DataServerId, DeviceId, InodeId, NewNode, Proposal, Reply, Stamp, TargetId,
 };
 use replica::Replica;
 use tokio::task::JoinSet;
@@ -48,10 +48,12 @@ async fn device(replica: &Replica) -> Result<DeviceId, Failure> {
         name: "ds".into(),
         addresses: vec!["127.0.0.1:2050".into()],
         targets: targets.clone(),
+        process: 1,
     };
+    let chains = targets.into_iter().map(ChainId::from).collect();
     let proposal = |command| Proposal::new(Stamp::default(), None, command);
     replica.propose(proposal(Command::PutDataServer(server))).await?;
-    match replica.propose(proposal(Command::DefineDevice { targets })).await? {
+    match replica.propose(proposal(Command::DefineDevice { chains })).await? {
         Reply::Device { id } => Ok(id),
         other => Err(format!("no device: {other:?}").into()),
     }

@@ -469,6 +469,7 @@ fn is_idempotent(command: &Command) -> bool {
         Command::Format { .. }
             | Command::PutDataServer(_)
             | Command::DefineDevice { .. }
+            | Command::ChangeChains { .. }
             | Command::DeferredDone { .. }
             | Command::ExpireClient { .. }
             | Command::LapseLease { .. }

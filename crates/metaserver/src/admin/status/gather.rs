@@ -2,15 +2,17 @@
 //!
 //! The status needs no read barrier and no lock of the state machine, so it works also without a leader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use cluster::{AdminError, NodeReport, TargetReport};
-use namespace::{NodeKey, NodeState, read};
+use namespace::{Chain, ChainId, DataServerId, MemberState, NodeKey, NodeState, read};
 use replica::NodeId;
 use wire::data::TargetCondition;
 
-use super::{DataServer, Metaserver as Member, Refused, ServiceAddress, States, Status, Target, health};
+use super::{
+    Chains, DataServer, Metaserver as Member, Refused, ServiceAddress, States, Status, Target, health,
+};
 use crate::Metaserver;
 use crate::admin::stripe::server_failed;
 
@@ -48,6 +50,12 @@ impl Metaserver {
         for record in read::deferred_ops(&*view, DEFERRED_COUNTED_MAX)? {
             deferred += u64::from(!self.data.waits_for_lost(&record).map_err(server_failed)?);
         }
+        let map = self.cluster.map();
+        let single: BTreeSet<ChainId> = read::devices(&*view)?.into_iter().flat_map(|d| d.chains).collect();
+        let has_sole_copies = |id: DataServerId| {
+            let server = map.data_servers.iter().find(|server| server.id == id);
+            server.is_some_and(|server| server.targets.iter().any(|t| single.contains(&ChainId::from(*t))))
+        };
         let mut status = Status {
             role: "metaserver".into(),
             version: self.version(),
@@ -80,11 +88,13 @@ impl Metaserver {
                 .filter_map(|node| match node.key {
                     NodeKey::DataServer(id) => {
                         let targets = reports.iter().filter(|target| target.server == id);
-                        Some(data_server(id.0, targets, node))
+                        let has_sole_copies = has_sole_copies(id);
+                        Some(DataServer { has_sole_copies, ..data_server(id.0, targets, node) })
                     }
                     NodeKey::Metaserver(_) => None,
                 })
                 .collect(),
+            chains: chains(&self.cluster.chains()),
             refused: self.refused_clients(),
             ..Status::default()
         };
@@ -138,7 +148,18 @@ fn data_server<'a>(
         seen_ms: node.seen.map(|ago| ago.as_millis() as u64),
         version: node.version.clone(),
         clock_ahead_ms: node.clock_ahead_ms,
+        has_sole_copies: false,
         targets: targets.map(target).collect(),
+    }
+}
+
+fn chains(all: &BTreeMap<ChainId, Chain>) -> Chains {
+    let with = |state| all.values().filter(|chain| chain.with_state(state).next().is_some()).count() as u64;
+    Chains {
+        count: all.len() as u64,
+        refilling: with(MemberState::Refilling),
+        incomplete: with(MemberState::Away),
+        waiting: all.len() as u64 - with(MemberState::In),
     }
 }
 

@@ -6,7 +6,7 @@
 use cluster::{Liveness, clocks::differs};
 use serde::{Deserialize, Serialize};
 
-use super::{DataServer, Metaserver, Status, Target};
+use super::{Chains, DataServer, Metaserver, Status, Target};
 
 /// Missing log entries above which a member is behind: at the rate of a busy cluster, some seconds.
 const LAG_MAX: u64 = 20_000;
@@ -82,6 +82,7 @@ pub(super) fn assess(status: &Status) -> Health {
     members(status, &mut findings);
     service_addresses(status, &mut findings);
     data_servers(status, &mut findings);
+    chains(status, &mut findings);
     versions(status, &mut findings);
     clocks(status, &mut findings);
     if status.deferred_ops > DEFERRED_MAX {
@@ -194,12 +195,38 @@ fn data_servers(status: &Status, findings: &mut Findings) {
     }
 }
 
+fn chains(status: &Status, findings: &mut Findings) {
+    let Chains { count, refilling, incomplete, waiting } = status.chains;
+    if waiting > 0 {
+        findings.add(
+            Verdict::Failed,
+            format!("{waiting} of {count} chains of targets have no member with all data: their files wait"),
+            "start the data servers that are silent; the last one that was in a chain has its data",
+        );
+    }
+    if incomplete > waiting {
+        findings.add(
+            Verdict::Degraded,
+            format!("{incomplete} of {count} chains of targets lack a member: their data have fewer copies"),
+            "start the data servers that are silent, or mend their disks; the copies come back by themselves",
+        );
+    }
+    if refilling > 0 {
+        findings.add(
+            Verdict::Degraded,
+            format!("{refilling} of {count} chains of targets are refilled"),
+            "wait; data servers count the bytes (heorot_chain_refilled_bytes_total)",
+        );
+    }
+}
+
 fn silent_data_server(server: &DataServer, findings: &mut Findings) {
     let name = &server.name;
     let objects: u64 = server.targets.iter().map(|target| target.objects).sum();
     let is_unknown = server.targets.iter().any(|target| target.path.is_empty());
     let (verdict, consequence) = match objects {
         0 if !is_unknown => (Verdict::Degraded, ""),
+        _ if !server.has_sole_copies => (Verdict::Degraded, "; others have copies of its data"),
         _ => (Verdict::Failed, ": files with data there cannot be read or written"),
     };
     findings.add(
@@ -321,6 +348,7 @@ mod tests {
             liveness: Liveness::Alive,
             version: "1".into(),
             targets: vec![target],
+            has_sole_copies: true,
             ..DataServer::default()
         }
     }
@@ -369,6 +397,29 @@ mod tests {
                 |s| s.service_addresses = Some(vec![ServiceAddress::default()]),
                 Verdict::Failed,
                 "no metaserver holds the service address",
+            ),
+            (
+                |s| {
+                    s.data_servers[1].liveness = Liveness::Silent;
+                    s.data_servers[1].has_sole_copies = false;
+                },
+                Verdict::Degraded,
+                "data server ds1 is silent for 0 s; others have copies",
+            ),
+            (
+                |s| s.chains = Chains { count: 9, incomplete: 3, waiting: 2, ..Chains::default() },
+                Verdict::Failed,
+                "2 of 9 chains of targets have no member with all data",
+            ),
+            (
+                |s| s.chains = Chains { count: 9, incomplete: 3, ..Chains::default() },
+                Verdict::Degraded,
+                "3 of 9 chains of targets lack a member",
+            ),
+            (
+                |s| s.chains = Chains { count: 9, refilling: 1, ..Chains::default() },
+                Verdict::Degraded,
+                "1 of 9 chains of targets are refilled",
             ),
             (|s| s.data_servers.clear(), Verdict::Degraded, "there is no data server"),
             (

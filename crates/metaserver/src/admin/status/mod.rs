@@ -56,9 +56,25 @@ pub struct Status {
     pub service_addresses: Option<Vec<ServiceAddress>>,
     /// The data servers, removed ones left out.
     pub data_servers: Vec<DataServer>,
+    /// Chains of targets that keep copies of the same data.
+    #[serde(default)]
+    pub chains: Chains,
     /// The clients that the metaserver that answers has refused since it was started.
     #[serde(default)]
     pub refused: Refused,
+}
+
+/// Numbers of chains of several targets, by the state of their members.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chains {
+    /// All chains.
+    pub count: u64,
+    /// Chains with a member that gets the data that it lacks.
+    pub refilling: u64,
+    /// Chains with a member that is away: their data have fewer copies than they should.
+    pub incomplete: u64,
+    /// Chains without a member that has all data: clients wait for their files.
+    pub waiting: u64,
 }
 
 /// Refused clients.
@@ -138,6 +154,9 @@ pub struct DataServer {
     pub version: String,
     /// Milliseconds that its clock is ahead of the cluster's; negative: behind; none: unknown.
     pub clock_ahead_ms: Option<i64>,
+    /// True if it may have data without copies elsewhere.
+    #[serde(default)]
+    pub has_sole_copies: bool,
     /// Its storage targets.
     pub targets: Vec<Target>,
 }

@@ -65,18 +65,72 @@ impl Chooser<'_> {
         ["", "lease", "trash", "export"][self.pick(4)].to_string()
     }
 
+    fn data_server(&mut self, id: u64) -> Command {
+        // Mostly its own two of four targets.
+        let own = [2 * id - 2, 2 * id - 1].map(TargetId);
+        let moved = self.pick(4) == 0;
+        let targets = if moved { vec![TargetId(self.pick(4) as u64), own[0]] } else { own.to_vec() };
+        let (addresses, process) = (vec![format!("10.0.0.{id}:2050")], self.pick(2) as u64);
+        Command::PutDataServer(DataServer {
+            id: DataServerId(id),
+            name: "ds".to_string(),
+            addresses,
+            targets,
+            process,
+        })
+    }
+
+    fn make_chains(&mut self) -> Command {
+        if self.plain.servers.len() < 2 {
+            return self.data_server(1 + self.plain.servers.len() as u64);
+        }
+        // Mostly one of each data server.
+        let of_servers = self.plain.servers.values().filter_map(|server| server.targets.last());
+        let mut targets: Vec<TargetId> = of_servers.copied().collect();
+        if targets.len() < 2 || self.pick(4) == 0 {
+            targets = (0..2 + self.pick(2)).map(|_| TargetId(self.pick(4) as u64)).collect();
+        }
+        Command::MakeChains { chains: vec![NewChain { id: self.chain(), targets }] }
+    }
+
+    fn chain(&mut self) -> ChainId {
+        ChainId(3 + self.pick(3) as u64)
+    }
+
+    fn chain_change(&mut self) -> ChainChange {
+        let chain = self.chain();
+        let version = match self.plain.chains.get(&chain) {
+            Some(chain) if self.pick(5) > 0 => chain.version,
+            _ => self.pick(3) as u32,
+        };
+        let [target, other] = [0; 2].map(|_: u8| TargetId(self.pick(4) as u64));
+        let step = match self.pick(8) {
+            6 => ChainStep::Add(target),
+            7 => ChainStep::Drop(target),
+            0 => ChainStep::Leave(target),
+            1 => ChainStep::Return(target),
+            2 | 3 => ChainStep::Complete(target),
+            4 => ChainStep::Lead(target),
+            _ => ChainStep::Replace(target, other),
+        };
+        ChainChange { chain, version, step }
+    }
+
     pub(super) fn command_of_cluster(&mut self) -> Command {
-        match self.pick(6) {
+        match self.pick(9) {
+            6 => self.make_chains(),
+            7 | 8 => {
+                let changes = (0..1 + self.pick(2)).map(|_| self.chain_change()).collect();
+                Command::ChangeChains { changes }
+            }
             4 => Command::Map(self.map_change()),
             5 => Command::JoinToken(self.token_change()),
             0 => {
-                let id = DataServerId(1 + self.pick(2) as u64);
-                let targets = vec![TargetId(self.pick(4) as u64), TargetId(self.pick(4) as u64)];
-                let addresses = vec![format!("10.0.0.{}:2050", id.0)];
-                Command::PutDataServer(DataServer { id, name: "ds".to_string(), addresses, targets })
+                let id = 1 + self.pick(2) as u64;
+                self.data_server(id)
             }
             1 => Command::DefineDevice {
-                targets: (0..self.pick(3)).map(|_| TargetId(self.pick(4) as u64)).collect(),
+                chains: (0..self.pick(3)).map(|_| ChainId(self.pick(6) as u64)).collect(),
             },
             2 => Command::Format { incarnation: [9; 16] },
             _ => Command::DeferredDone { ids: self.deferred_ids() },

@@ -87,8 +87,8 @@ impl Chooser<'_> {
                 let unit = StripeUnit::DEFAULT;
                 let policy = self.one([
                     None,
-                    Some(StripePolicy { unit, columns: 1 }),
-                    Some(StripePolicy { unit, columns: 0 }),
+                    Some(StripePolicy { unit, columns: 1, copies: 1 }),
+                    Some(StripePolicy { unit, columns: 0, copies: 2 }),
                 ]);
                 Command::SetStripe { dir: self.dir(), policy }
             }

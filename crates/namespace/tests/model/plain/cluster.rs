@@ -76,7 +76,8 @@ impl Plain {
             }
             MapChange::Target(target, TargetState::Lost) => {
                 let held = self.servers.values().any(|server| server.targets.contains(&target));
-                let named = self.devices.iter().any(|device| device.targets.contains(&target));
+                let named = self.devices.iter().any(|device| device.chains.contains(&target.into()))
+                    || self.chains.values().any(|chain| chain.has(target));
                 if !held && !named && !self.lost_targets.contains(&target) {
                     return Err(Error::NoDevice);
                 }
@@ -139,16 +140,16 @@ impl Plain {
         Ok(())
     }
 
-    pub(super) fn define_device(&mut self, targets: Vec<TargetId>) -> Outcome {
-        if let Some(device) = self.devices.iter().find(|device| device.targets == targets) {
+    pub(super) fn define_device(&mut self, chains: Vec<ChainId>) -> Outcome {
+        if let Some(device) = self.devices.iter().find(|device| device.chains == chains) {
             return Ok(Reply::Device { id: device.id });
         }
-        let known = |target| self.servers.values().any(|server| server.targets.contains(target));
-        if targets.is_empty() || !targets.iter().all(known) {
+        let known = |id: &ChainId| self.server_of(TargetId(id.0)).is_some() || self.chains.contains_key(id);
+        if chains.is_empty() || !chains.iter().all(known) {
             return Err(Error::NoDevice);
         }
         let id = DeviceId(self.devices.len() as u64 + 1);
-        self.devices.push(Device { id, targets });
+        self.devices.push(Device { id, chains });
         Ok(Reply::Device { id })
     }
 }

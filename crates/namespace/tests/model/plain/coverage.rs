@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 43] = [
+const COMMANDS: [&str; 45] = [
     "Create",
     "Link",
     "Remove",
@@ -52,6 +52,8 @@ const COMMANDS: [&str; 43] = [
     "LayoutReturn",
     "PutDataServer",
     "DefineDevice",
+    "MakeChains",
+    "ChangeChains",
     "DeferredDone",
     "Format",
     "Map",

@@ -3,6 +3,7 @@
 //! It shares with the machine the types of its interface and nothing else. Nothing is stored that can be
 //! counted.
 
+mod chains;
 mod clients;
 mod cluster;
 mod coverage;
@@ -45,6 +46,8 @@ pub struct Plain {
     pub deferred: BTreeMap<u64, DeferredOp>,
     pub servers: BTreeMap<DataServerId, DataServer>,
     pub devices: Vec<Device>,
+    /// Chains, without the processes that started since.
+    pub chains: BTreeMap<ChainId, Chain>,
     pub map_head: MapHead,
     pub map_settings: BTreeMap<String, String>,
     pub map_nodes: BTreeMap<NodeKey, namespace::Node>,
@@ -128,6 +131,7 @@ impl Plain {
             deferred: BTreeMap::new(),
             servers: BTreeMap::new(),
             devices: Vec::new(),
+            chains: BTreeMap::new(),
             map_head: MapHead::default(),
             tokens: BTreeMap::new(),
             map_settings: BTreeMap::new(),
@@ -257,7 +261,9 @@ impl Plain {
             Command::Map(change) => self.change_map(change),
             Command::JoinToken(change) => self.change_token(change),
             Command::PutDataServer(server) => self.put_data_server(server),
-            Command::DefineDevice { targets } => self.define_device(targets),
+            Command::DefineDevice { chains } => self.define_device(chains),
+            Command::MakeChains { chains } => self.make_chains(chains),
+            Command::ChangeChains { changes } => self.change_chains(&changes),
             Command::DeferredDone { ids } => {
                 self.deferred.retain(|id, _| !ids.contains(id));
                 Ok(Reply::Done)

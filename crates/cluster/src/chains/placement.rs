@@ -192,5 +192,5 @@ impl<'a> Table<'a> {
 }
 
 #[cfg(test)]
-#[path = "chain_placement/tests.rs"]
+#[path = "placement/tests.rs"]
 mod tests;

@@ -1,0 +1,149 @@
+//! Chains of targets, as this metaserver follows them: the member that a call goes to, and the state that data
+//! servers are told.
+//!
+//! ```text
+//! state machine: chains ─▶ follow ─┬▶ calls of this metaserver: the head
+//!                                  └▶ data servers: REGISTER's answer, CHAIN
+//! leader: watch ─▶ a member is silent, failed, or back ─▶ ChangeChains ─▶ CHAIN to the members
+//! ```
+
+mod known;
+pub(crate) mod lease;
+mod make;
+mod placement;
+mod step;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use namespace::{Chain, ChainId, ClusterMap, MemberState, TargetId};
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+use wire::data;
+
+use crate::chains::lease::Leases;
+use crate::cluster::Cluster;
+
+/// The chains after the last applied change.
+#[derive(Default)]
+pub(crate) struct Chains {
+    /// As they are now: members whose process has changed are away.
+    present: RwLock<Arc<BTreeMap<ChainId, Chain>>>,
+    /// Notification that the map has changed: the leader looks at the chains.
+    changed: Notify,
+    leases: Leases,
+}
+
+/// Processes of the data servers, by target.
+fn processes(map: &ClusterMap) -> BTreeMap<TargetId, u64> {
+    let of_server = |server: &namespace::DataServer| {
+        let process = server.process;
+        server.targets.iter().map(move |target| (*target, process)).collect::<Vec<_>>()
+    };
+    map.present_data_servers().flat_map(of_server).collect()
+}
+
+impl Chains {
+    pub(crate) fn follow(&self, map: &ClusterMap) {
+        let processes = processes(map);
+        let present = |chain: &Chain| {
+            let chain = chain.clone().with_processes(|target| processes.get(&target).copied());
+            (chain.id, chain)
+        };
+        *self.present.write() = Arc::new(map.chains.iter().map(present).collect());
+        self.changed.notify_one();
+    }
+}
+
+impl Cluster {
+    /// All chains of several targets, as they are now.
+    #[must_use]
+    pub fn chains(&self) -> Arc<BTreeMap<ChainId, Chain>> {
+        Arc::clone(&self.chains.present.read())
+    }
+
+    /// The target that calls for a column on this chain go to: the head, or the only target. While no member is in,
+    /// the one that calls wait for.
+    #[must_use]
+    pub fn head_of(&self, chain: ChainId) -> TargetId {
+        let chains = self.chains();
+        let Some(chain) = chains.get(&chain) else { return TargetId(chain.0) };
+        let lost = self.data_servers.lost_targets();
+        let mut head = chain.with_state(MemberState::In).filter(|target| !lost.contains(target));
+        let any = chain.members.iter().map(|member| member.target);
+        let awaited = || any.clone().find(|target| !lost.contains(target)).or(any.clone().next());
+        head.next().or_else(awaited).unwrap_or(TargetId(chain.id.0))
+    }
+
+    /// The target that a client with a layout to read calls, for a file with this number: files are spread over
+    /// the members that are in.
+    #[must_use]
+    pub fn reader_of(&self, chain: ChainId, rotation: u64) -> TargetId {
+        let chains = self.chains();
+        let Some(found) = chains.get(&chain) else { return TargetId(chain.0) };
+        let members: Vec<TargetId> = found.with_state(MemberState::In).collect();
+        match members.len() as u64 {
+            0 => self.head_of(chain),
+            count => members[(rotation % count) as usize],
+        }
+    }
+
+    /// True if nothing waits for the data on this chain any more: all its members are lost.
+    #[must_use]
+    pub fn is_chain_lost(&self, chain: ChainId) -> bool {
+        let lost = self.data_servers.lost_targets();
+        if lost.is_empty() {
+            return false;
+        }
+        match self.chains().get(&chain) {
+            Some(chain) => chain.members.iter().all(|member| lost.contains(&member.target)),
+            None => lost.contains(&TargetId(chain.0)),
+        }
+    }
+
+    /// True if the target is a member of the chain, in whatever state, or its only target.
+    #[must_use]
+    pub fn is_member(&self, chain: ChainId, target: TargetId) -> bool {
+        self.chains().get(&chain).map_or(chain == target.into(), |chain| chain.has(target))
+    }
+
+    /// The targets of the chain, in whatever state.
+    #[must_use]
+    pub fn members_of(&self, chain: ChainId) -> Vec<TargetId> {
+        match self.chains().get(&chain) {
+            Some(chain) => chain.members.iter().map(|member| member.target).collect(),
+            None => vec![TargetId(chain.0)],
+        }
+    }
+
+    /// The chains of these targets, for their data server.
+    #[must_use]
+    pub fn chains_of(&self, targets: &[TargetId]) -> Vec<data::Chain> {
+        let map = self.map();
+        let chains = self.chains();
+        let own = chains.values().filter(|chain| targets.iter().any(|target| chain.has(*target)));
+        own.map(|chain| to_wire(chain, &map)).collect()
+    }
+}
+
+/// The chain as data servers are told it. A member without a data server is away, and has no address.
+fn to_wire(chain: &Chain, map: &ClusterMap) -> data::Chain {
+    let member = |member: &namespace::ChainMember| {
+        let server = map.present_data_servers().find(|server| server.targets.contains(&member.target));
+        let address = server.and_then(|server| server.addresses.first()).cloned();
+        let state = match member.state {
+            MemberState::In => data::MemberState::In,
+            MemberState::Refilling => data::MemberState::Refilling,
+            MemberState::Away => data::MemberState::Away,
+        };
+        data::Member { target: member.target.0, address: Bytes::from(address.unwrap_or_default()), state }
+    };
+    data::Chain {
+        id: chain.id.0,
+        version: chain.version,
+        verifier: chain.verifier,
+        members: chain.members.iter().map(member).collect(),
+    }
+}

@@ -1,0 +1,111 @@
+//! What the leader knows of targets, for the steps of chains.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use namespace::{
+    Chain, ChainId, ChainMember, ChainStep, DataServerId, MemberState, NodeKey, NodeState, TargetId,
+};
+use wire::data::TargetCondition;
+
+use super::step::{Presence, Targets};
+use crate::cluster::Cluster;
+
+/// Chains that are refilled at a time for each target, as source or as new member: clients keep the rest of a disk.
+const REFILLS_OF_TARGET_MAX: usize = 8;
+
+/// State of all targets at one time.
+pub(super) struct Known {
+    presence: BTreeMap<TargetId, Presence>,
+    servers: BTreeMap<TargetId, DataServerId>,
+    /// Chains of each target, and those of them that are refilled; with the steps of this look.
+    load: RefCell<BTreeMap<TargetId, Load>>,
+    now_seconds: i64,
+    replace_after: Duration,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    chains: usize,
+    refills: usize,
+}
+
+impl Known {
+    pub(super) fn of(cluster: &Cluster) -> Self {
+        let (map, lost) = (cluster.map(), cluster.data_servers.lost_targets());
+        let now = cluster.group.clock.monotonic();
+        let reports = cluster.data_servers.report();
+        let conditions: BTreeMap<TargetId, TargetCondition> =
+            reports.iter().map(|report| (report.target, report.condition)).collect();
+        let leases = &cluster.chains.leases;
+        let (mut presence, mut servers) = (BTreeMap::new(), BTreeMap::new());
+        for server in map.present_data_servers() {
+            let (is_held, is_over) = (leases.is_held(server.id, now), leases.is_over(server.id, now));
+            let drains = map.state(NodeKey::DataServer(server.id)) >= NodeState::Draining;
+            for target in &server.targets {
+                servers.insert(*target, server.id);
+                let condition = conditions.get(target);
+                let is_well = matches!(condition, Some(TargetCondition::Ok | TargetCondition::Full));
+                let found = match (is_held, is_over) {
+                    _ if lost.contains(target) => Presence::Lost,
+                    (_, true) => Presence::Gone,
+                    (true, _) if is_well && drains => Presence::Draining,
+                    (true, _) if is_well => Presence::Well,
+                    (true, _) if condition.is_some() => Presence::Gone,
+                    _ => Presence::Unsure,
+                };
+                presence.insert(*target, found);
+            }
+        }
+        presence.extend(lost.iter().map(|target| (*target, Presence::Lost)));
+        let mut load = BTreeMap::<TargetId, Load>::new();
+        for chain in cluster.chains().values() {
+            let refills = usize::from(chain.with_state(MemberState::Refilling).next().is_some());
+            for member in &chain.members {
+                let load = load.entry(member.target).or_default();
+                load.chains += 1;
+                load.refills += refills;
+            }
+        }
+        let replace_after = cluster.settings().replace_after;
+        let now_seconds = cluster.group.now().seconds;
+        Self { presence, servers, load: RefCell::new(load), now_seconds, replace_after }
+    }
+
+    /// Counts a step that will be taken.
+    pub(super) fn note(&self, _: ChainId, step: ChainStep) {
+        let (ChainStep::Replace(_, target) | ChainStep::Add(target)) = step else { return };
+        let mut load = self.load.borrow_mut();
+        let load = load.entry(target).or_default();
+        load.chains += 1;
+        load.refills += 1;
+    }
+}
+
+impl Targets for Known {
+    fn presence(&self, target: TargetId) -> Presence {
+        // A target that no data server has may be on its way to another one, with its disk.
+        self.presence.get(&target).copied().unwrap_or(Presence::Gone)
+    }
+
+    fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {
+        let others = chain.members.iter().map(|member| member.target).filter(|target| *target != instead_of);
+        let taken: BTreeSet<DataServerId> =
+            others.filter_map(|target| self.servers.get(&target).copied()).collect();
+        let load = self.load.borrow();
+        let load_of = |target: &TargetId| load.get(target).copied().unwrap_or_default();
+        let can = |target: &&TargetId| {
+            self.presence(**target) == Presence::Well
+                && !chain.has(**target)
+                && self.servers.get(target).is_some_and(|server| !taken.contains(server))
+                && load_of(target).refills < REFILLS_OF_TARGET_MAX
+        };
+        self.presence.keys().filter(can).min_by_key(|target| (load_of(target).chains, **target)).copied()
+    }
+
+    fn is_overdue(&self, member: &ChainMember) -> bool {
+        let away = self.now_seconds.saturating_sub(member.since.seconds);
+        away >= 0 && Duration::from_secs(away.unsigned_abs()) >= self.replace_after
+    }
+}

@@ -1,0 +1,81 @@
+//! Chains for the targets that there are, made in advance.
+
+use namespace::{
+    CHAINS_OF_COMMAND_MAX, COPIES_MAX, ChainId, Command, NewChain, NodeKey, NodeState, TargetId,
+};
+
+use super::placement::{Place, make_chains};
+use crate::cluster::Cluster;
+use crate::error::{AdminError, ClusterError};
+
+/// Bytes for each unit of a target's weight.
+const WEIGHT_BYTES: u64 = 1 << 40;
+
+impl Cluster {
+    /// Makes chains of this many targets, unless there are some.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] if there are too few data servers.
+    pub async fn ensure_chains(&self, copies: u8) -> Result<(), AdminError> {
+        let is_there = |chain: &namespace::Chain| chain.copies == copies;
+        if copies < 2 || self.chains().values().any(is_there) {
+            return Ok(());
+        }
+        if usize::from(copies) > COPIES_MAX {
+            return Err(AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}")));
+        }
+        let made =
+            self.new_chains(usize::from(copies)).map_err(|why| AdminError::Invalid(why.to_string()))?;
+        self.propose_chains(made).await.map_err(AdminError::from)
+    }
+
+    /// Makes chains for targets that have fewer than others.
+    pub(super) async fn make_missing_chains(&self) -> Result<(), ClusterError> {
+        for copies in 2..=COPIES_MAX {
+            let is_default = usize::from(self.default_stripe().copies) == copies;
+            let is_used =
+                is_default || self.chains().values().any(|chain| usize::from(chain.copies) == copies);
+            // Too few data servers now: those that are away come back, or are replaced.
+            if is_used && let Ok(made) = self.new_chains(copies) {
+                self.propose_chains(made).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn new_chains(&self, copies: usize) -> Result<Vec<NewChain>, super::placement::Unplaceable> {
+        let (map, lost) = (self.map(), self.data_servers.lost_targets());
+        let reports = self.data_servers.report();
+        let mut places = Vec::new();
+        let serving = map
+            .present_data_servers()
+            .filter(|server| map.state(NodeKey::DataServer(server.id)) < NodeState::Draining);
+        for server in serving {
+            for target in server.targets.iter().filter(|target| !lost.contains(target)) {
+                let Some(report) = reports.iter().find(|report| report.target == *target && report.alive)
+                else {
+                    continue;
+                };
+                let weight = u32::try_from(report.total_bytes / WEIGHT_BYTES).unwrap_or(u32::MAX).max(1);
+                places.push(Place { target: *target, server: server.id, zone: String::new(), weight });
+            }
+        }
+        let members = |chain: &namespace::Chain| chain.members.iter().map(|m| m.target).collect();
+        let existing: Vec<Vec<TargetId>> =
+            self.chains().values().filter(|chain| usize::from(chain.copies) == copies).map(members).collect();
+        let made = make_chains(&places, copies, &existing)?;
+        let chain = |targets| NewChain { id: ChainId(self.group.entropy.u64()), targets };
+        Ok(made.into_iter().map(chain).collect())
+    }
+
+    async fn propose_chains(&self, chains: Vec<NewChain>) -> Result<(), ClusterError> {
+        if chains.is_empty() {
+            return Ok(());
+        }
+        for some in chains.chunks(CHAINS_OF_COMMAND_MAX) {
+            self.group.propose(None, Command::MakeChains { chains: some.to_vec() }).await?;
+        }
+        tracing::info!(chains = chains.len(), copies = chains[0].targets.len(), "chains of targets are made");
+        self.follow_map()
+    }
+}

@@ -1,0 +1,78 @@
+//! The next step of a chain, by the state of its members' data servers. A pure function.
+
+use namespace::{Chain, ChainMember, ChainStep, MemberState, TargetId};
+
+/// State of a target, as the leader finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Its data server has a lease, and the target is well.
+    Well,
+    /// As `Well`, but its data server drains: another target takes its place.
+    Draining,
+    /// Its data server may have a lease, but is not heard of, or it has not reported the target yet.
+    Unsure,
+    /// Its data server has no lease any more, or the target failed.
+    Gone,
+    /// It was declared lost, or its data server was removed.
+    Lost,
+}
+
+/// What the leader knows of targets.
+pub(crate) trait Targets {
+    /// State of the target.
+    fn presence(&self, target: TargetId) -> Presence;
+
+    /// A target to take the place of one in this chain, on a data server that has no other member of it.
+    fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId>;
+
+    /// True if the member has been away for so long that another target takes its place.
+    fn is_overdue(&self, member: &ChainMember) -> bool;
+}
+
+/// The next step of a chain; none: it stays. `recorded`: as the state machine has it; `present`: with the members
+/// away whose process has changed.
+pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets) -> Option<ChainStep> {
+    let serves = |target| matches!(targets.presence(target), Presence::Well | Presence::Draining);
+    if present.head().is_none() {
+        // All have the same acknowledged data. What was not synced may be gone.
+        return recorded.with_state(MemberState::In).find(|target| serves(*target)).map(ChainStep::Lead);
+    }
+    let state_now = |target| present.members.iter().find(|member| member.target == target).map(|m| m.state);
+    let others_in = |target| present.with_state(MemberState::In).any(|other| other != target);
+    for member in recorded.members.iter().filter(|member| others_in(member.target)) {
+        let target = member.target;
+        match (member.state, state_now(target)?, targets.presence(target)) {
+            // Also one whose process has changed.
+            (_, MemberState::Away, Presence::Well | Presence::Draining) => {
+                return Some(ChainStep::Return(target));
+            }
+            (MemberState::Away, _, presence) => {
+                let is_over = presence == Presence::Lost || targets.is_overdue(member);
+                if is_over && let Some(by) = targets.substitute(present, target) {
+                    return Some(ChainStep::Replace(target, by));
+                }
+            }
+            (_, MemberState::Away, _) | (_, _, Presence::Gone | Presence::Lost) => {
+                return Some(ChainStep::Leave(target));
+            }
+            (MemberState::In, MemberState::In, Presence::Draining) => {
+                let others = present.with_state(MemberState::In).filter(|other| *other != target).count();
+                if others >= usize::from(present.copies) {
+                    return Some(ChainStep::Drop(target));
+                }
+                if present.members.len() <= usize::from(present.copies)
+                    && let Some(by) = targets.substitute(present, target)
+                {
+                    return Some(ChainStep::Add(by));
+                }
+            }
+            (MemberState::In | MemberState::Refilling, ..) => {}
+        }
+    }
+    // A chain that had all its members away but the one that drains.
+    None
+}
+
+#[cfg(test)]
+#[path = "step/tests.rs"]
+mod tests;

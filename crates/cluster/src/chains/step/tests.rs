@@ -1,0 +1,105 @@
+//! A table of chains and their next steps.
+
+use namespace::{ChainId, Time};
+
+use super::*;
+
+use MemberState::{Away, In, Refilling};
+use Presence::{Draining, Gone, Lost, Unsure, Well};
+
+/// Targets 0, 1, … of a chain, and the substitute 9.
+struct Table<'a> {
+    presence: &'a [Presence],
+    is_overdue: bool,
+}
+
+impl Targets for Table<'_> {
+    fn presence(&self, target: TargetId) -> Presence {
+        self.presence.get(target.0 as usize).copied().unwrap_or(Well)
+    }
+
+    fn substitute(&self, chain: &Chain, _: TargetId) -> Option<TargetId> {
+        (!chain.has(TargetId(9))).then_some(TargetId(9))
+    }
+
+    fn is_overdue(&self, _: &ChainMember) -> bool {
+        self.is_overdue
+    }
+}
+
+fn chain(states: &[MemberState], copies: u8) -> Chain {
+    let since = Time { seconds: 0, nanoseconds: 0 };
+    let member = |(target, state): (u64, &MemberState)| ChainMember {
+        target: TargetId(target),
+        state: *state,
+        process: 1,
+        since,
+    };
+    let members = (0..).zip(states).map(member).collect();
+    Chain { id: ChainId(90), version: 1, verifier: 1, copies, members }
+}
+
+fn step(
+    recorded: &[MemberState],
+    present: &[MemberState],
+    presence: &[Presence],
+    is_overdue: bool,
+) -> Option<ChainStep> {
+    next_step(&chain(recorded, 2), &chain(present, 2), &Table { presence, is_overdue })
+}
+
+fn at(step: fn(TargetId) -> ChainStep, target: u64) -> Option<ChainStep> {
+    Some(step(TargetId(target)))
+}
+
+#[test]
+fn a_chain_goes_on_without_members_that_are_gone_and_takes_them_back() {
+    let (leave, back, lead) = (ChainStep::Leave, ChainStep::Return, ChainStep::Lead);
+    // recorded, present, presence of the members, the step
+    let table: &[(&[MemberState], &[MemberState], &[Presence], Option<ChainStep>)] = &[
+        (&[In, In], &[In, In], &[Well, Well], None),
+        (&[In, In], &[In, In], &[Well, Unsure], None),
+        (&[In, In], &[In, In], &[Gone, Well], at(leave, 0)),
+        (&[In, In], &[In, In], &[Gone, Gone], at(leave, 0)),
+        (&[In, In], &[In, In], &[Well, Lost], at(leave, 1)),
+        (&[In, Away], &[In, Away], &[Gone, Gone], None),
+        (&[In, Away], &[In, Away], &[Well, Well], at(back, 1)),
+        (&[In, Away], &[In, Away], &[Unsure, Well], at(back, 1)),
+        (&[In, Away], &[In, Away], &[Well, Unsure], None),
+        (&[In, Refilling], &[In, Refilling], &[Well, Gone], at(leave, 1)),
+        (&[In, Refilling], &[In, Refilling], &[Gone, Well], None),
+        // Started again.
+        (&[In, In], &[Away, In], &[Well, Well], at(back, 0)),
+        (&[In, In], &[Away, In], &[Gone, Well], at(leave, 0)),
+        (&[In, In], &[Away, In], &[Unsure, Well], at(leave, 0)),
+        (&[In, Refilling], &[In, Away], &[Well, Well], at(back, 1)),
+        (&[In, In], &[Away, Away], &[Unsure, Well], at(lead, 1)),
+        (&[In, In], &[Away, Away], &[Unsure, Gone], None),
+        (&[In, Away], &[Away, Away], &[Gone, Well], None),
+        (&[In, Refilling], &[Away, Refilling], &[Well, Well], at(lead, 0)),
+    ];
+    for (recorded, present, presence, expected) in table {
+        assert_eq!(
+            step(recorded, present, presence, false),
+            *expected,
+            "{recorded:?} {present:?} {presence:?}"
+        );
+    }
+}
+
+#[test]
+fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
+    let replace = Some(ChainStep::Replace(TargetId(1), TargetId(9)));
+    assert_eq!(step(&[In, Away], &[In, Away], &[Well, Gone], false), None);
+    assert_eq!(step(&[In, Away], &[In, Away], &[Well, Gone], true), replace);
+    assert_eq!(step(&[In, Away], &[In, Away], &[Well, Lost], false), replace);
+    assert_eq!(
+        step(&[Away, In], &[Away, In], &[Lost, Gone], true),
+        Some(ChainStep::Replace(TargetId(0), TargetId(9)))
+    );
+    let drains: &[Presence] = &[Well, Draining];
+    assert_eq!(step(&[In, In], &[In, In], drains, false), at(ChainStep::Add, 9));
+    assert_eq!(step(&[In, In, Refilling], &[In, In, Refilling], drains, false), None);
+    assert_eq!(step(&[In, In, In], &[In, In, In], drains, false), at(ChainStep::Drop, 1));
+    assert_eq!(step(&[In, Away], &[In, Away], drains, false), at(ChainStep::Return, 1));
+}

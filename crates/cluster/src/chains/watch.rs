@@ -1,0 +1,137 @@
+//! The leader's watch on chains: it takes members out whose data servers are lost, takes them back, and tells the
+//! others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use namespace::{CHAINS_OF_COMMAND_MAX, Chain, ChainChange, ChainStep, Command, DataServerId, TargetId};
+use wire::cluster::register::Refilled;
+use wire::data::{self, Procedure, chain};
+
+use super::known::Known;
+use super::lease::LEASE;
+use super::step::next_step;
+use super::to_wire;
+use crate::cluster::Cluster;
+use crate::error::ClusterError;
+
+/// Interval between two looks at the chains; a change of the map ends it.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Time limit of CHAIN. A data server that does not answer hears of its chains with its next heartbeat.
+const TELL_TIME_MAX: Duration = Duration::from_secs(1);
+
+impl Cluster {
+    /// Watches the chains while this metaserver leads. Never returns.
+    pub async fn watch_chains(self: Arc<Self>) {
+        let mut looks = 0_u32;
+        loop {
+            let _ = tokio::time::timeout(LOOK_EVERY, self.chains.changed.notified()).await;
+            let (leads, status) = (self.group.replica.leads(), self.group.replica.status());
+            self.chains.leases.lead(leads.then_some(status.term), self.group.clock.monotonic());
+            if !leads || (self.chains().is_empty() && self.default_stripe().copies < 2) {
+                continue;
+            }
+            looks = looks.wrapping_add(1);
+            let steps = self.chain_steps();
+            if !steps.is_empty()
+                && let Err(error) = self.change_chains(&steps).await
+            {
+                tracing::warn!(%error, "chains cannot be changed, retrying: writes of their files wait");
+            }
+            // New targets get chains, too.
+            if looks.is_multiple_of(32)
+                && let Err(error) = self.make_missing_chains().await
+            {
+                tracing::warn!(%error, "cannot make chains for new targets, retrying");
+            }
+        }
+    }
+
+    /// Gives a data server that has registered a lease for its members of chains, if this metaserver leads.
+    pub async fn lease_chains(&self, server: DataServerId) -> Duration {
+        if !self.group.replica.leads() || self.chains().is_empty() {
+            return Duration::ZERO;
+        }
+        // Before the barrier: a lease counts from here at the latest.
+        let now = self.group.clock.monotonic();
+        if self.group.read_barrier().await.is_err() || !self.group.replica.leads() {
+            return Duration::ZERO;
+        }
+        self.chains.leases.lead(Some(self.group.replica.status().term), now);
+        self.chains.leases.grant(server, self.group.clock.monotonic());
+        LEASE
+    }
+
+    /// Takes the members in that the heads of their chains have refilled.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn complete_members(&self, by: &[TargetId], refilled: &[Refilled]) -> Result<(), ClusterError> {
+        let chains = self.chains();
+        let step = |refilled: &Refilled| {
+            let chain = chains.get(&namespace::ChainId(refilled.chain))?;
+            let is_head = chain.head().is_some_and(|head| by.contains(&head));
+            let is_now = is_head && chain.version == refilled.version;
+            let is_refilled =
+                chain.with_state(namespace::MemberState::Refilling).any(|t| t.0 == refilled.target);
+            let step = ChainStep::Complete(TargetId(refilled.target));
+            (is_now && is_refilled).then_some(ChainChange { chain: chain.id, version: chain.version, step })
+        };
+        let steps: Vec<ChainChange> = refilled.iter().filter_map(step).collect();
+        if steps.is_empty() { Ok(()) } else { self.change_chains(&steps).await }
+    }
+
+    fn chain_steps(&self) -> Vec<ChainChange> {
+        let (map, present) = (self.map(), self.chains());
+        let targets = Known::of(self);
+        let step = |recorded: &Chain| {
+            let step = next_step(recorded, present.get(&recorded.id)?, &targets)?;
+            targets.note(recorded.id, step);
+            Some(ChainChange { chain: recorded.id, version: recorded.version, step })
+        };
+        map.chains.iter().filter_map(step).collect()
+    }
+
+    /// Changes chains, and tells their members.
+    async fn change_chains(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
+        for changes in steps.chunks(CHAINS_OF_COMMAND_MAX) {
+            for ChainChange { chain, version, step } in changes {
+                tracing::info!(chain = %format!("{:016x}", chain.0), version, ?step, "a chain changes");
+            }
+            self.group.propose(None, Command::ChangeChains { changes: changes.to_vec() }).await?;
+        }
+        self.follow_map()?;
+        self.tell_members(steps).await;
+        Ok(())
+    }
+
+    /// Tells the data servers of these chains their present state.
+    async fn tell_members(&self, steps: &[ChainChange]) {
+        let (map, chains) = (self.map(), self.chains());
+        let mut by_server: BTreeMap<DataServerId, (TargetId, Vec<data::Chain>)> = BTreeMap::new();
+        for chain in steps.iter().filter_map(|step| chains.get(&step.chain)) {
+            for server in map.present_data_servers() {
+                let own = server.targets.iter().find(|target| chain.has(**target));
+                if let Some(target) =
+                    own.filter(|_| self.chains.leases.is_held(server.id, self.group.clock.monotonic()))
+                {
+                    let (_, told) = by_server.entry(server.id).or_insert((*target, vec![]));
+                    told.push(to_wire(chain, &map));
+                }
+            }
+        }
+        let calls = by_server.into_values().filter_map(|(target, chains)| {
+            let peer = self.data_servers.peer(target)?;
+            Some(async move {
+                let args = chain::Args { chains };
+                let told = peer.call::<chain::Res>(Procedure::Chain as u32, &args, TELL_TIME_MAX).await;
+                if !matches!(told, Ok(Ok(()))) {
+                    tracing::debug!(address = %peer.address(), ?told, "a data server was not told of its chains");
+                }
+            })
+        });
+        join_all(calls).await;
+    }
+}

@@ -1,0 +1,123 @@
+//! Chains in the model.
+
+use namespace::*;
+
+use super::{Outcome, Plain};
+
+impl Plain {
+    /// Data server that has the target.
+    pub fn server_of(&self, target: TargetId) -> Option<&DataServer> {
+        self.servers.values().find(|server| server.targets.contains(&target))
+    }
+
+    /// The chain with members away whose process is another one now.
+    pub fn present_chain(&self, chain: &Chain) -> Chain {
+        let mut present = chain.clone();
+        for member in &mut present.members {
+            if self.server_of(member.target).is_none_or(|server| server.process != member.process) {
+                member.state = MemberState::Away;
+            }
+        }
+        present
+    }
+
+    pub(super) fn make_chains(&mut self, chains: Vec<NewChain>) -> Outcome {
+        for NewChain { id, targets } in &chains {
+            let is_taken = self.chains.contains_key(id) || self.server_of(TargetId(id.0)).is_some();
+            if is_taken || !(2..=COPIES_MAX).contains(&targets.len()) {
+                return Err(Error::Invalid);
+            }
+            let mut members: Vec<ChainMember> = Vec::new();
+            for target in targets {
+                let server = self.server_of(*target).ok_or(Error::NoDevice)?;
+                if members.iter().any(|other| server.targets.contains(&other.target)) {
+                    return Err(Error::Invalid);
+                }
+                let (state, since) = (MemberState::In, self.now);
+                members.push(ChainMember { target: *target, state, process: server.process, since });
+            }
+            let verifier = self.random;
+            let copies = members.len() as u8;
+            self.chains.insert(*id, Chain { id: *id, version: 1, verifier, copies, members });
+            self.map_head.chains += 1;
+        }
+        self.map_head.version += 1;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn change_chains(&mut self, changes: &[ChainChange]) -> Outcome {
+        let mut is_news = false;
+        for change in changes {
+            let Some(recorded) = self.chains.get(&change.chain).filter(|c| c.version == change.version)
+            else {
+                continue;
+            };
+            let Some(mut chain) = self.stepped(recorded, change.step) else { continue };
+            chain.version += 1;
+            let rank = |member: &ChainMember| member.state as u8;
+            chain.members.sort_by_key(rank);
+            self.chains.insert(chain.id, chain);
+            is_news = true;
+        }
+        self.map_head.version += u64::from(is_news);
+        Ok(Reply::Done)
+    }
+
+    fn stepped(&self, recorded: &Chain, step: ChainStep) -> Option<Chain> {
+        let mut chain = self.present_chain(recorded);
+        let state =
+            |chain: &Chain, target| chain.members.iter().find(|m| m.target == target).map(|m| m.state);
+        let others_in =
+            |target| chain.members.iter().any(|m| m.target != target && m.state == MemberState::In);
+        let mut target = match step {
+            ChainStep::Leave(target)
+            | ChainStep::Return(target)
+            | ChainStep::Complete(target)
+            | ChainStep::Lead(target)
+            | ChainStep::Replace(target, _) => target,
+            ChainStep::Add(target) => {
+                let process = self.server_of(target)?.process;
+                let is_full = chain.members.len() > usize::from(chain.copies);
+                if is_full || state(&chain, target).is_some() || !others_in(target) {
+                    return None;
+                }
+                let (state, since) = (MemberState::Refilling, self.now);
+                chain.members.push(ChainMember { target, state, process, since });
+                return Some(chain);
+            }
+            ChainStep::Drop(target) => {
+                state(&chain, target)?;
+                chain.members.retain(|m| m.target != target);
+                let rest = chain.members.iter().filter(|m| m.state == MemberState::In).count();
+                return (rest >= usize::from(chain.copies)).then_some(chain);
+            }
+        };
+        let (now, before) = (state(&chain, target)?, state(recorded, target)?);
+        let to = match step {
+            ChainStep::Leave(_) if before != MemberState::Away && others_in(target) => MemberState::Away,
+            ChainStep::Return(_) if now == MemberState::Away && others_in(target) => MemberState::Refilling,
+            ChainStep::Complete(_) if now == MemberState::Refilling => MemberState::In,
+            ChainStep::Lead(_)
+                if before == MemberState::In && chain.members.iter().all(|m| m.state != MemberState::In) =>
+            {
+                chain.verifier = self.random;
+                MemberState::In
+            }
+            ChainStep::Replace(_, by)
+                if now == MemberState::Away && others_in(target) && state(&chain, by).is_none() =>
+            {
+                self.server_of(by)?;
+                chain.members.iter_mut().find(|m| m.target == target)?.target = by;
+                target = by;
+                MemberState::Refilling
+            }
+            _ => return None,
+        };
+        let process = self.server_of(target).map(|server| server.process);
+        let since = self.now;
+        let member = chain.members.iter_mut().find(|m| m.target == target)?;
+        let process = if to == MemberState::Away { process.unwrap_or(member.process) } else { process? };
+        *member = ChainMember { target, state: to, process, since };
+        Some(chain)
+    }
+}

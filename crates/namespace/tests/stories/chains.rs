@@ -1,0 +1,135 @@
+//! Chains: the members that have all data, and those that have not.
+
+use namespace::MemberState::{Away, In, Refilling};
+use namespace::*;
+
+use crate::world::*;
+
+const CHAIN: ChainId = ChainId(900);
+
+/// A data server with one target, whose id is ten times as large.
+fn server(id: u64, process: u64) -> Command {
+    Command::PutDataServer(DataServer {
+        id: DataServerId(id),
+        name: format!("ds{id}"),
+        addresses: vec![format!("10.0.0.{id}:2050")],
+        targets: vec![TargetId(10 * id)],
+        process,
+    })
+}
+
+fn make(w: &mut World, id: u64, targets: &[u64]) -> Result<Reply, Error> {
+    let targets = targets.iter().copied().map(TargetId).collect();
+    w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(id), targets }] })
+}
+
+/// A chain of the targets 10, 20, 30.
+fn chain_of_three() -> World {
+    let mut w = World::new();
+    for id in 1..=4 {
+        w.apply(server(id, 1)).unwrap();
+    }
+    make(&mut w, CHAIN.0, &[10, 20, 30]).unwrap();
+    w
+}
+
+fn chain(w: &World) -> Chain {
+    read::chain(&*w.view(), CHAIN).unwrap().unwrap()
+}
+
+fn members(w: &World) -> Vec<(u64, MemberState)> {
+    chain(w).members.iter().map(|member| (member.target.0, member.state)).collect()
+}
+
+/// Applies a step to the present version. Returns true if it had an effect.
+fn step(w: &mut World, step: ChainStep) -> bool {
+    let version = chain(w).version;
+    w.apply(Command::ChangeChains { changes: vec![ChainChange { chain: CHAIN, version, step }] }).unwrap();
+    chain(w).version == version + 1
+}
+
+#[test]
+fn a_chain_is_of_known_targets_on_different_servers() {
+    let mut w = chain_of_three();
+    assert_eq!(make(&mut w, CHAIN.0, &[10, 20]), Err(Error::Invalid), "there is one");
+    assert_eq!(make(&mut w, 10, &[20, 30]), Err(Error::Invalid), "the id of a target");
+    assert_eq!(make(&mut w, 901, &[10]), Err(Error::Invalid));
+    assert_eq!(make(&mut w, 901, &[10, 20, 30, 40]), Err(Error::Invalid));
+    assert_eq!(make(&mut w, 901, &[10, 10]), Err(Error::Invalid));
+    assert_eq!(make(&mut w, 901, &[10, 99]), Err(Error::NoDevice));
+    let device = Command::DefineDevice { chains: vec![CHAIN, ChainId(40)] };
+    assert!(matches!(w.apply(device), Ok(Reply::Device { .. })), "chains of three and of one");
+    assert_eq!(read::chains_of_target(&*w.view(), TargetId(20)).unwrap(), [CHAIN]);
+    assert_eq!(read::chains_of_target(&*w.view(), TargetId(40)).unwrap(), []);
+}
+
+#[test]
+fn a_member_leaves_returns_and_is_refilled() {
+    let mut w = chain_of_three();
+    assert!(step(&mut w, ChainStep::Leave(TargetId(10))));
+    assert_eq!(members(&w), [(20, In), (30, In), (10, Away)]);
+    assert!(!step(&mut w, ChainStep::Leave(TargetId(10))), "it has");
+    assert!(!step(&mut w, ChainStep::Complete(TargetId(10))), "it is not there");
+    assert!(step(&mut w, ChainStep::Return(TargetId(10))));
+    assert_eq!(members(&w), [(20, In), (30, In), (10, Refilling)]);
+    assert!(step(&mut w, ChainStep::Leave(TargetId(20))));
+    assert_eq!(members(&w), [(30, In), (10, Refilling), (20, Away)]);
+    assert!(!step(&mut w, ChainStep::Leave(TargetId(30))), "it alone has all data");
+    assert!(step(&mut w, ChainStep::Complete(TargetId(10))));
+    assert!(step(&mut w, ChainStep::Leave(TargetId(30))));
+    assert_eq!((members(&w), chain(&w).version), (vec![(10, In), (30, Away), (20, Away)], 6));
+    let late = ChainChange { chain: CHAIN, version: 5, step: ChainStep::Return(TargetId(20)) };
+    w.apply(Command::ChangeChains { changes: vec![late] }).unwrap();
+    assert_eq!(chain(&w).version, 6, "a change of an earlier version");
+}
+
+#[test]
+fn a_process_that_starts_again_is_refilled_and_the_last_one_leads() {
+    let mut w = chain_of_three();
+    let verifier = chain(&w).verifier;
+    w.apply(server(1, 2)).unwrap();
+    assert_eq!(members(&w), [(10, Away), (20, In), (30, In)]);
+    assert_eq!(chain(&w).head(), Some(TargetId(20)));
+    assert!(!step(&mut w, ChainStep::Lead(TargetId(10))), "others have all data");
+    assert!(step(&mut w, ChainStep::Return(TargetId(10))));
+    w.apply(server(1, 3)).unwrap();
+    assert!(!step(&mut w, ChainStep::Complete(TargetId(10))), "it started again meanwhile");
+    w.apply(server(2, 2)).unwrap();
+    w.apply(server(3, 2)).unwrap();
+    assert_eq!(chain(&w).head(), None);
+    assert!(!step(&mut w, ChainStep::Return(TargetId(10))), "nothing refills it");
+    assert!(!step(&mut w, ChainStep::Lead(TargetId(10))), "it had not all data");
+    assert_eq!(chain(&w).verifier, verifier);
+    assert!(step(&mut w, ChainStep::Lead(TargetId(30))));
+    assert_eq!(members(&w), [(30, In), (20, Away), (10, Away)]);
+    assert_ne!(chain(&w).verifier, verifier, "unsynced writes may be lost");
+}
+
+#[test]
+fn a_lost_target_is_replaced() {
+    let mut w = chain_of_three();
+    let replace = ChainStep::Replace(TargetId(20), TargetId(40));
+    assert!(!step(&mut w, replace), "it is in");
+    assert!(step(&mut w, ChainStep::Leave(TargetId(20))));
+    assert!(!step(&mut w, ChainStep::Replace(TargetId(20), TargetId(30))), "a member already");
+    assert!(!step(&mut w, ChainStep::Replace(TargetId(20), TargetId(99))), "unknown");
+    assert!(step(&mut w, replace));
+    assert_eq!(members(&w), [(10, In), (30, In), (40, Refilling)]);
+    assert_eq!(read::chains_of_target(&*w.view(), TargetId(20)).unwrap(), []);
+    assert_eq!(read::chains_of_target(&*w.view(), TargetId(40)).unwrap(), [CHAIN]);
+}
+
+#[test]
+fn a_target_takes_the_place_of_one_that_still_serves() {
+    let mut w = chain_of_three();
+    w.apply(server(5, 1)).unwrap();
+    assert!(!step(&mut w, ChainStep::Drop(TargetId(10))), "three copies are wanted");
+    assert!(!step(&mut w, ChainStep::Add(TargetId(10))) && !step(&mut w, ChainStep::Add(TargetId(99))));
+    assert!(step(&mut w, ChainStep::Add(TargetId(40))));
+    assert!(!step(&mut w, ChainStep::Add(TargetId(50))), "one more at a time");
+    assert!(!step(&mut w, ChainStep::Drop(TargetId(10))), "the new one has not all data yet");
+    assert!(step(&mut w, ChainStep::Complete(TargetId(40))));
+    assert!(step(&mut w, ChainStep::Drop(TargetId(10))));
+    assert_eq!(members(&w), [(20, In), (30, In), (40, In)]);
+    assert_eq!(read::chains_of_target(&*w.view(), TargetId(10)).unwrap(), []);
+}
