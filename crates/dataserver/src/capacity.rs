@@ -16,11 +16,16 @@ pub(crate) const FULL_BYTES: u64 = 16 << 20;
 pub(crate) struct Capacity(AtomicU64);
 
 impl Capacity {
+    /// Takes `bytes` of those that are known to be there.
+    pub(crate) fn take_known(&self, bytes: u64) -> bool {
+        let enough = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok()
+    }
+
     /// Takes `bytes`, if they are there. `usable` asks the disk; one that cannot be asked counts as not full,
     /// for the write itself will find out.
     pub(crate) fn take(&self, bytes: u64, usable: impl FnOnce() -> Option<u64>) -> bool {
-        let enough = |left: u64| left.checked_sub(bytes);
-        if self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok() {
+        if self.take_known(bytes) {
             return true;
         }
         let usable = usable().unwrap_or(u64::MAX);

@@ -13,16 +13,16 @@ use wire::data::{stat, truncate, write};
 use wire::handle::Holder;
 use wire::rpc::Rejection;
 
+use crate::chain::{Caller, Chains};
 use crate::disk::Place;
 use crate::object::{ObjectName, ObjectStat};
 use crate::objects::{ObjectError, Objects};
-use crate::pull::Others;
 use crate::ranges;
 use crate::server::{BadHandle, Found, Targets};
 use crate::target::Target;
 
 /// Upper limit of the bytes of one READ, so that it fits a record: see [`nfs::Limits`].
-const READ_BYTES_MAX: u32 = 1 << 20;
+pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
 
 /// Objects that are on one target.
 type ObjectsOfTarget = (Arc<Target>, Vec<ObjectName>);
@@ -31,8 +31,8 @@ type ObjectsOfTarget = (Arc<Target>, Vec<ObjectName>);
 pub(crate) struct DataProgram {
     targets: Arc<Targets>,
     peer_auth: PeerAuth,
-    others: Others,
-    metrics: Arc<Metrics>,
+    pub(crate) chains: Arc<Chains>,
+    pub(crate) metrics: Arc<Metrics>,
     /// Number of requests for lost objects: each doubling is logged.
     lost_objects: AtomicU64,
 }
@@ -55,8 +55,15 @@ impl PrivateProgram for DataProgram {
             let arguments = Call::of_number(call.header.procedure, &mut call.arguments)?;
             let procedure = arguments.procedure();
             let start = Instant::now();
-            call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
-            let reply = self.answer(arguments).await;
+            let payload = payload_bytes(&arguments);
+            // Members of chains forward changes in an order: nothing may wait before they have their places.
+            if payload > 0 {
+                call.room.take(payload).await.map_err(|_| Rejection::SystemError)?;
+            }
+            let reply = match self.of_chains(arguments, Caller::Server(call.connection.id())).await {
+                Ok(reply) => reply.map_err(|_| Rejection::SystemError)?,
+                Err(arguments) => self.answer(arguments).await,
+            };
             let labels = OperationLabels { protocol: "data", operation: procedure.name() };
             self.metrics.operation(labels, start.elapsed(), failed(&reply));
             Ok(encoded(&reply))
@@ -65,8 +72,8 @@ impl PrivateProgram for DataProgram {
 }
 
 impl DataProgram {
-    pub(crate) fn new(targets: Arc<Targets>, peer_auth: PeerAuth, others: Others) -> Self {
-        Self { targets, peer_auth, others, metrics: Arc::default(), lost_objects: AtomicU64::new(0) }
+    pub(crate) fn new(targets: Arc<Targets>, peer_auth: PeerAuth, chains: Arc<Chains>) -> Self {
+        Self { targets, peer_auth, chains, metrics: Arc::default(), lost_objects: AtomicU64::new(0) }
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -89,7 +96,12 @@ impl DataProgram {
             Call::ReadPlus(args) => Reply::ReadPlus(self.read_plus(args).await),
             Call::Make(args) => Reply::Make(self.make(args).await),
             Call::Stat(args) => Reply::Stat(self.stat(args).await),
-            Call::Chain(_) => Reply::Chain(Err(Status::NotSupported)),
+            Call::Chain(args) => {
+                self.chains.table.tell(&args.chains);
+                Reply::Chain(Ok(()))
+            }
+            // Of a column without copies.
+            Call::Member(_) => Reply::Member(Err(Status::Invalid)),
         }
     }
 
@@ -132,14 +144,14 @@ impl DataProgram {
             .map_err(|e| self.refusal(&target, &object.name, e))
     }
 
-    async fn remove(&self, args: remove::Args) -> remove::Res {
+    pub(crate) async fn remove(&self, args: remove::Args) -> remove::Res {
         for (target, names) in self.by_target(&args.handles)? {
             target.run(move |o| o.remove(&names)).await.map_err(refusal)?;
         }
         Ok(())
     }
 
-    async fn make(&self, args: make::Args) -> make::Res {
+    pub(crate) async fn make(&self, args: make::Args) -> make::Res {
         for (target, names) in self.by_target(&args.handles)? {
             target.run(move |o| o.make(&names)).await.map_err(refusal)?;
         }
@@ -158,7 +170,11 @@ impl DataProgram {
 
     async fn list(&self, args: list::Args) -> list::Res {
         let target = self.targets.get(args.target).ok_or(Status::NotFound)?;
-        target.run(move |o| o.list(args.after, args.max)).await.map_err(refusal)
+        let page = target.run(move |o| match args.chain {
+            0 => o.list(args.after, args.max),
+            chain => o.list_of_chain(args.after, args.max, chain),
+        });
+        page.await.map_err(refusal)
     }
 
     async fn status(&self) -> status::Res {
@@ -206,7 +222,9 @@ impl DataProgram {
                 let work = target.run(move |o| o.copy(object, from_target.objects(), from, &pieces));
                 work.await.map_err(|e| self.refusal(&target, &object.name, e))?;
             }
-            Err(Status::NotFound) => self.others.pull(&target, object, &address, source, &pieces).await?,
+            Err(Status::NotFound) => {
+                self.chains.pull().pull(&target, object, &address, source, &pieces).await?
+            }
             Err(status) => return Err(status),
         }
         if stable {
@@ -238,7 +256,7 @@ impl DataProgram {
         Ok(read_plus::ResOk { runs: runs.into_iter().map(run).collect() })
     }
 
-    async fn stat(&self, args: stat::Args) -> stat::Res {
+    pub(crate) async fn stat(&self, args: stat::Args) -> stat::Res {
         let mut objects = vec![stat::ObjectStat::default(); args.handles.len()];
         let mut by_target = BTreeMap::new();
         for (at, handle) in args.handles.iter().enumerate() {
@@ -262,27 +280,37 @@ impl DataProgram {
     /// (A client may come with the handle of a file that was removed long ago.)
     fn refusal(&self, target: &Target, name: &ObjectName, error: ObjectError) -> Status {
         if error == ObjectError::Lost {
-            let count = self.lost_objects.fetch_add(1, Ordering::Relaxed) + 1;
-            if count.is_power_of_two() {
-                tracing::error!(
-                    target = %target.path().display(), object = %name, count,
-                    "an object is missing from the storage target: reads and writes of its file fail. Was something removed \
-                     below this directory? Bring it back from a copy, or restore the file from a backup"
-                );
-            }
+            self.note_lost(target, name);
         }
         refusal(error)
     }
 
+    /// Logs a lost object: the first, and each time that their number has doubled.
+    pub(crate) fn note_lost(&self, target: &Target, name: &ObjectName) {
+        let count = self.lost_objects.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::error!(
+                target = %target.path().display(), object = %name, count,
+                "an object is missing from the storage target: reads and writes of its file fail. Was something removed \
+                     below this directory? Bring it back from a copy, or restore the file from a backup"
+            );
+        }
+    }
+
     fn find(&self, handle: &Bytes) -> Result<Found, Status> {
-        let found = self.targets.find(handle).map_err(|e| match e {
+        let found = self.find_of_any(handle)?;
+        if found.holder == Holder::Server { Ok(found) } else { Err(Status::BadHandle) }
+    }
+
+    /// The object of a handle of any holder: members of a chain send the handles of clients.
+    pub(crate) fn find_of_any(&self, handle: &Bytes) -> Result<Found, Status> {
+        self.targets.find(handle).map_err(|e| match e {
             BadHandle::Forged => Status::BadHandle,
             BadHandle::Elsewhere => Status::NotFound,
             BadHandle::OtherIncarnation => Status::OtherIncarnation,
             // The target may come back: its files wait, as when the whole data server is away.
             BadHandle::Absent => Status::Delay,
-        })?;
-        if found.holder == Holder::Server { Ok(found) } else { Err(Status::BadHandle) }
+        })
     }
 }
 
@@ -328,5 +356,6 @@ fn failed(reply: &Reply) -> bool {
         Reply::Make(res) => res.is_err(),
         Reply::Stat(res) => res.is_err(),
         Reply::Chain(res) => res.is_err(),
+        Reply::Member(res) => res.is_err(),
     }
 }

@@ -14,12 +14,13 @@
 //! also after a crash. The mark is an extended attribute of the object's file: `user.heorot.epoch`.
 //!
 //! ```text
-//! │version 1│incarnation 8│epoch 4│layout epoch 4│truncated 4│crc32c 4│   big-endian
+//! │version 1│incarnation 8│epoch 4│layout epoch 4│truncated 4│chain 8│crc32c 4│   big-endian
 //! ```
 //!
-//! No mark is epoch 0 of any incarnation. The epoch is that of the calls of metaservers. The layout epoch is
-//! what it was at the last fence: a handle of a layout from before is refused. A truncation has an epoch of its
-//! own, which the mark notes: the same call again, also a late one, does nothing.
+//! No mark is epoch 0 of any incarnation, without copies. Version 1 has no chain. The epoch is that of the
+//! calls of metaservers. The layout epoch is what it was at the last fence: a handle of a layout from before
+//! is refused. A truncation has an epoch of its own, which the mark notes: the same call again, also a late
+//! one, does nothing.
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use wire::handle::{Holder, ObjectHandle};
@@ -30,8 +31,10 @@ use crate::objects::ObjectError;
 /// Name of the extended attribute.
 pub(crate) const ATTRIBUTE: &str = "user.heorot.epoch";
 /// Length of the attribute in bytes.
-pub(crate) const MARK_BYTES: usize = 25;
-const VERSION: u8 = 1;
+pub(crate) const MARK_BYTES: usize = 33;
+const VERSION: u8 = 2;
+/// Version and length of a mark without a chain.
+const WITHOUT_CHAIN: (u8, usize) = (1, 25);
 
 /// Epochs of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,8 @@ pub(crate) struct Mark {
     pub layout_epoch: u32,
     /// Epoch of the last truncation; 0: none.
     pub truncated: u32,
+    /// Chain of the object; 0: it has no copies.
+    pub chain: u64,
 }
 
 impl Mark {
@@ -100,7 +105,7 @@ impl Mark {
     pub fn after(self, epoch: Epoch) -> Option<Self> {
         let Epoch { incarnation, call } = epoch;
         if self.incarnation != 0 && self.incarnation != incarnation {
-            return Self { incarnation, ..Self::default() }.after(epoch);
+            return Self { incarnation, chain: self.chain, ..Self::default() }.after(epoch);
         }
         let raised = match call {
             CallEpoch::Layout(fence) if is_later(self.layout_epoch, fence) => return None,
@@ -123,7 +128,8 @@ impl Mark {
     }
 
     fn has_epochs_of(self, other: Self) -> bool {
-        Self { truncated: 0, ..self } == Self { truncated: 0, ..other }
+        let epochs = |mark: Self| (mark.incarnation, mark.epoch, mark.layout_epoch);
+        epochs(self) == epochs(other)
     }
 
     pub fn to_bytes(self) -> [u8; MARK_BYTES] {
@@ -133,17 +139,27 @@ impl Mark {
         bytes[9..13].copy_from_slice(&self.epoch.to_be_bytes());
         bytes[13..17].copy_from_slice(&self.layout_epoch.to_be_bytes());
         bytes[17..21].copy_from_slice(&self.truncated.to_be_bytes());
-        let sum = crc32c::crc32c(&bytes[..21]);
-        bytes[21..].copy_from_slice(&sum.to_be_bytes());
+        bytes[21..29].copy_from_slice(&self.chain.to_be_bytes());
+        let sum = crc32c::crc32c(&bytes[..29]);
+        bytes[29..].copy_from_slice(&sum.to_be_bytes());
         bytes
     }
 
     /// The mark in these bytes; none: they are damaged, or of a later version.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
+        if sum != crc32c::crc32c(body).to_be_bytes() {
+            return None;
+        }
         let number = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
-        let incarnation = u64::from_be_bytes(bytes.get(1..9)?.try_into().ok()?);
-        let mark = Self { incarnation, epoch: number(9)?, layout_epoch: number(13)?, truncated: number(17)? };
-        (bytes == mark.to_bytes()).then_some(mark)
+        let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
+        let chain = match (*bytes.first()?, bytes.len()) {
+            WITHOUT_CHAIN => 0,
+            (VERSION, MARK_BYTES) => long(21)?,
+            _ => return None,
+        };
+        let (incarnation, epoch, layout_epoch, truncated) = (long(1)?, number(9)?, number(13)?, number(17)?);
+        Some(Self { incarnation, epoch, layout_epoch, truncated, chain })
     }
 }
 
@@ -190,6 +206,23 @@ impl EpochGate {
         }
     }
 
+    /// The stored mark.
+    pub fn mark(&self) -> Mark {
+        self.state.lock().stored
+    }
+
+    /// Replaces the mark by the one that `work` has stored, when all calls under way have ended.
+    ///
+    /// # Errors
+    /// That of the work.
+    pub fn replace(&self, work: impl FnOnce(Mark) -> Result<Mark, ObjectError>) -> Result<(), ObjectError> {
+        let _alone = self.calls.write();
+        let stored = self.mark();
+        let mark = work(stored)?;
+        *self.state.lock() = State { announced: mark, stored: mark };
+        Ok(())
+    }
+
     /// Does `work` with the stored mark and the one after this epoch, when all earlier calls have ended. It
     /// returns the mark that it has stored.
     ///
@@ -227,12 +260,12 @@ mod tests {
     }
 
     fn mark(epoch: u32, layout_epoch: u32) -> Mark {
-        Mark { incarnation: 7, epoch, layout_epoch, truncated: 0 }
+        Mark { incarnation: 7, epoch, layout_epoch, ..Mark::default() }
     }
 
     #[test]
     fn a_mark_with_any_bit_changed_is_none() {
-        let mark = Mark { truncated: 8, ..mark(9, 6) };
+        let mark = Mark { truncated: 8, chain: 1 << 40, ..mark(9, 6) };
         let bytes = mark.to_bytes();
         assert_eq!(Mark::from_bytes(&bytes), Some(mark));
         for bit in 0..bytes.len() * 8 {
@@ -240,8 +273,11 @@ mod tests {
             altered[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Mark::from_bytes(&altered), None, "bit {bit}");
         }
-        assert_eq!(Mark::from_bytes(&bytes[..24]), None);
+        assert_eq!(Mark::from_bytes(&bytes[..32]), None);
         assert_eq!(Mark::from_bytes(&[]), None);
+        let mut old = [&[1], &bytes[1..21]].concat();
+        old.extend(crc32c::crc32c(&old).to_be_bytes());
+        assert_eq!(Mark::from_bytes(&old), Some(Mark { chain: 0, ..mark }), "of version 1");
     }
 
     #[test]
@@ -263,6 +299,11 @@ mod tests {
             // Of a group that was restored from a backup.
             (Mark { incarnation: 6, ..mark(9, 9) }, server(1, 0), Some(mark(1, 0))),
             (Mark { incarnation: 6, truncated: 9, ..mark(9, 9) }, layout(1), Some(mark(1, 1))),
+            (
+                Mark { incarnation: 6, chain: 5, ..mark(9, 9) },
+                layout(1),
+                Some(Mark { chain: 5, ..mark(1, 1) }),
+            ),
         ];
         for (before, epoch, after) in table {
             assert_eq!(before.after(epoch), after, "{before:?} {epoch:?}");

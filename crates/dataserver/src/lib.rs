@@ -1,12 +1,13 @@
 //! A data server: keeps columns of files, as objects, on its storage targets.
 //!
 //! In: READ, WRITE and COMMIT of clients with a layout (NFSv4.1 and 4.2), and the private `data` program of
-//! our metaservers. Out: bytes, and a promise about which of them are on the disk. It never learns a path,
-//! nor the name of a file, nor its readers: the handle that a client shows was minted by a metaserver, and is
-//! the permission.
+//! our metaservers and of the other members of a chain. Out: bytes, and a promise about which of them are on
+//! the disk. It never learns a path, nor the name of a file, nor its readers: the handle that a client shows
+//! was minted by a metaserver, and is the permission.
 
 mod absent_target;
 mod capacity;
+mod chain;
 mod client_networks;
 mod clients;
 mod copy;
@@ -22,6 +23,7 @@ mod object;
 mod objects;
 mod open_files;
 mod ops;
+mod peers;
 mod pull;
 mod ranges;
 mod removed;
@@ -29,6 +31,7 @@ mod server;
 mod target;
 mod trash;
 
+pub use chain::ChainMetrics;
 pub use client_networks::ClientNetworks;
 pub use disk::{Disk, Place, SystemDisk};
 pub use epoch::{CallEpoch, Epoch, ObjectRef};

@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 
 use wire::data::{ObjectEntry, list};
 
+use crate::epoch::Mark;
 use crate::held_dir::Visit;
 use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
@@ -56,6 +57,43 @@ impl Objects {
         Ok(list::ResOk { objects: page.iter().map(entry).collect(), done: true })
     }
 
+    /// The objects of a chain after `after`, at most `max`. Reads the mark of each object that it passes.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn list_of_chain(
+        &self,
+        mut after: Option<list::ObjectName>,
+        max: u32,
+        chain: u64,
+    ) -> Result<list::ResOk, ObjectError> {
+        loop {
+            let mut page = self.list(after, max)?;
+            after = page.next();
+            let mut objects = Vec::new();
+            for entry in page.objects {
+                if self.chain_of(&name(&entry))? == chain {
+                    objects.push(entry);
+                }
+            }
+            page.objects = objects;
+            // The caller goes on after the last object of the page, so a page that is not the last has one.
+            if page.done || !page.objects.is_empty() {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// The chain in the mark of an object; 0: none, or the object is not there.
+    fn chain_of(&self, name: &ObjectName) -> Result<u64, ObjectError> {
+        let file = match self.root.open_file(&name.path()) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+            opened => opened.map_err(|e| self.trouble("open", name, e))?,
+        };
+        let mark = self.disk.mark(&file).map_err(|e| self.trouble("read the mark of", name, e))?;
+        Ok(mark.and_then(|bytes| Mark::from_bytes(&bytes)).map_or(0, |mark| mark.chain))
+    }
+
     /// The `count` smallest names of a directory whose cursor is `wanted`, in order.
     fn smallest(
         &self,
@@ -84,6 +122,12 @@ impl Objects {
         listed.map_err(trouble)?;
         Ok(heap.into_sorted_vec())
     }
+}
+
+/// Name of a listed object.
+pub(crate) fn name(entry: &ObjectEntry) -> ObjectName {
+    let ObjectEntry { volume, inode, generation, column } = *entry;
+    ObjectName { inode, column, volume, generation }
 }
 
 fn entry(name: &ObjectName) -> ObjectEntry {

@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -95,6 +95,8 @@ pub(crate) struct OpenObject {
     asked: AtomicBool,
     /// Last modification time that was reported or set, in nanoseconds since 1970.
     told_ns: Mutex<u64>,
+    /// Last modification time that all members of the object's chain know; 0: none.
+    pub known_to_all_ns: AtomicU64,
 }
 
 /// Length of an object, and time of its last write.
@@ -125,6 +127,7 @@ impl OpenObject {
             // The time may have been reported before the file was last closed.
             asked: AtomicBool::new(true),
             told_ns: Mutex::new(told_ns),
+            known_to_all_ns: AtomicU64::new(0),
         }
     }
 
@@ -152,6 +155,18 @@ impl OpenObject {
         }
         *told_ns += 1;
         self.file.set_modified(UNIX_EPOCH + Duration::from_nanos(*told_ns))
+    }
+
+    /// Makes sure that the modification time is at least `told_ns`, and that of the next write later.
+    pub(crate) fn tell_time(&self, told_ns: u64) -> io::Result<()> {
+        let _one = self.writing.lock();
+        let mut last_ns = self.told_ns.lock();
+        self.asked.store(true, Ordering::SeqCst);
+        *last_ns = told_ns.max(*last_ns);
+        if stat(&self.file)?.modified_ns < told_ns {
+            self.file.set_modified(UNIX_EPOCH + Duration::from_nanos(told_ns))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn touch(&self) {

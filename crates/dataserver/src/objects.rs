@@ -219,6 +219,17 @@ impl Objects {
             return Ok(verifier);
         }
         self.take_room(data.len() as u64)?;
+        self.write_in_room(object, offset, data)?;
+        Ok(verifier)
+    }
+
+    /// Writes `data` at `offset`, for which there is room.
+    pub(crate) fn write_in_room(
+        &self,
+        object: ObjectRef,
+        offset: u64,
+        data: &Payload,
+    ) -> Result<(), ObjectError> {
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
         let mut at = offset;
@@ -234,7 +245,7 @@ impl Objects {
         let outcome = outcome.and(open.tell_apart());
         drop(one);
         open.touch();
-        outcome.map(|()| verifier).map_err(|e| self.trouble("write", &object.name, e))
+        outcome.map_err(|e| self.trouble("write", &object.name, e))
     }
 
     /// Writes as [`Objects::write`] and [`Objects::commit`] do: durable when it returns.
@@ -286,8 +297,8 @@ impl Objects {
     }
 
     /// Shortens the object to `len`, durably, once for each epoch. A shorter object stays as it is: what it
-    /// lacks reads as zeros anyway. One that is lost is made again where `len` is 0, for nothing is missing of
-    /// it then.
+    /// lacks reads as zeros anyway. One that is lost is made again where `len` is 0, for nothing is missing
+    /// of it then.
     ///
     /// # Errors
     /// [`ObjectError`].
@@ -338,7 +349,12 @@ impl Objects {
     }
 
     /// Stores the mark of an object, durably, with its data.
-    fn store_mark(&self, name: &ObjectName, open: &OpenObject, mark: Mark) -> Result<Mark, ObjectError> {
+    pub(crate) fn store_mark(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        mark: Mark,
+    ) -> Result<Mark, ObjectError> {
         let set = || {
             let set = self.disk.set_mark(&open.file, &mark.to_bytes());
             set.map_err(|e| self.trouble("mark", name, e))
@@ -467,7 +483,10 @@ impl Objects {
         let file = |file: &File| {
             sync(file).map_err(|error| {
                 let target = self.root.path().display();
-                if answer_to(&error) == ObjectError::NoSpace {
+                // The verifier of a column with copies is its chain's, and cannot tell of a loss at one
+                // member.
+                let has_copies = object.gate.mark().chain != 0;
+                if answer_to(&error) == ObjectError::NoSpace && !has_copies {
                     self.verifier.fetch_add(1, Ordering::AcqRel);
                     tracing::error!(
                         %target, %name, %error,
@@ -515,7 +534,7 @@ impl Objects {
         })
     }
 
-    fn fail(&self) {
+    pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
     }
 

@@ -7,21 +7,19 @@
 //!                                  └─ write, clear
 //! ```
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use host::Entropy;
-use nfs::{Peer, PeerKey};
-use parking_lot::Mutex;
+use nfs::Peer;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use wire::data::{self, Piece, Procedure, Run, Status, read, read_plus};
+use wire::data::{Piece, Procedure, Run, Status, read, read_plus};
 
 use crate::data_program::refusal;
 use crate::epoch::ObjectRef;
+use crate::peers::{Peers, Use};
 use crate::target::Target;
 
 /// Bytes fetched in one call: the upper limit of a READ.
@@ -30,23 +28,18 @@ const FETCH_BYTES: u64 = 1 << 20;
 const FETCHES_OF_A_COPY: usize = 4;
 /// Fetches of all copies at the same time: each holds [`FETCH_BYTES`] of memory.
 const FETCHES_MAX: usize = 32;
-/// Data servers remembered; when there are more, all are forgotten and their connections end.
-const PEERS_MAX: usize = 1024;
 /// One that does not answer in this time is taken for dead. Less than a metaserver waits for the whole copy.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The other data servers, as far as something was copied from them.
-pub(crate) struct Others {
-    key: PeerKey,
-    entropy: Arc<dyn Entropy>,
-    peers: Mutex<BTreeMap<SocketAddr, Arc<Peer>>>,
+/// Copying from other data servers.
+pub(crate) struct Pull {
+    peers: Arc<Peers>,
     fetches: Arc<Semaphore>,
 }
 
-impl Others {
-    pub(crate) fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
-        let fetches = Arc::new(Semaphore::new(FETCHES_MAX));
-        Self { key, entropy, peers: Mutex::default(), fetches }
+impl Pull {
+    pub(crate) fn new(peers: Arc<Peers>) -> Self {
+        Self { peers, fetches: Arc::new(Semaphore::new(FETCHES_MAX)) }
     }
 
     /// Copies `pieces` of the object `source` of the data server at `address` into `to`. Durable only after a
@@ -61,7 +54,19 @@ impl Others {
     ) -> Result<(), Status> {
         let address =
             std::str::from_utf8(address).ok().and_then(|a| a.parse().ok()).ok_or(Status::Invalid)?;
-        let peer = self.peer(address);
+        self.pull_from(target, to, address, source, pieces).await
+    }
+
+    /// The same, from a parsed address.
+    pub(crate) async fn pull_from(
+        &self,
+        target: &Arc<Target>,
+        to: ObjectRef,
+        address: SocketAddr,
+        source: Bytes,
+        pieces: &[Piece],
+    ) -> Result<(), Status> {
+        let peer = self.peers.get(address, Use::Fetch);
         let mut fetches = JoinSet::new();
         for piece in pieces.iter().flat_map(parts) {
             if fetches.len() >= FETCHES_OF_A_COPY {
@@ -83,17 +88,6 @@ impl Others {
             finished(Some(outcome))?;
         }
         Ok(())
-    }
-
-    fn peer(&self, address: SocketAddr) -> Arc<Peer> {
-        // A panic elsewhere leaves the map as it was between two calls: still right.
-        let mut peers = self.peers.lock();
-        if peers.len() >= PEERS_MAX && !peers.contains_key(&address) {
-            peers.clear();
-        }
-        let program = (data::PROGRAM, data::VERSION);
-        let new = || Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)));
-        Arc::clone(peers.entry(address).or_insert_with(new))
     }
 }
 

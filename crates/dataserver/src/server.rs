@@ -16,6 +16,7 @@ use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
 
 use crate::absent_target::AbsentTarget;
 use crate::capacity::{FULL_BYTES, RESERVE_BYTES};
+use crate::chain::Chains;
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
@@ -23,7 +24,7 @@ use crate::epoch::ObjectRef;
 use crate::identity;
 use crate::known_targets::KnownTargets;
 use crate::ops::NfsServer;
-use crate::pull::Others;
+use crate::peers::Peers;
 use crate::target::{CLOSE, Target, TargetError, TargetOptions};
 
 const IDENTITY_FILE: &str = "server.toml";
@@ -126,6 +127,11 @@ impl Targets {
         self.all.iter().find(|t| t.id() == id).cloned()
     }
 
+    /// Ids of the targets that are here.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.all.iter().map(|target| target.id()).collect()
+    }
+
     /// Space and state of all targets. Blocks.
     pub(crate) fn space(&self) -> Vec<TargetSpace> {
         self.all.iter().map(|t| space(t)).chain(self.absent.iter().map(AbsentTarget::space)).collect()
@@ -166,12 +172,16 @@ fn space(target: &Target) -> TargetSpace {
 pub struct DataServer {
     id: u64,
     name: String,
-    targets: Arc<Targets>,
+    pub(crate) targets: Arc<Targets>,
     nfs: Arc<NfsServer>,
     data: Arc<DataProgram>,
     /// The incarnation that was told last and is not obeyed, with its name space.
     offered: Mutex<Option<(u64, Incarnation)>>,
     client_networks: Arc<ClientNetworks>,
+    pub(crate) chains: Arc<Chains>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Random number of this run of the process.
+    pub(crate) process: u64,
     _lock: File,
 }
 
@@ -190,15 +200,30 @@ impl DataServer {
         let cluster = peer_key.cluster;
         let (id, lock) = own_identity(&data_dir, cluster, &*entropy)?;
         let (all, absent) = open_targets(&targets, &data_dir, cluster, &*entropy, &clock)?;
+        let peers = Peers::new(peer_key.clone(), Arc::clone(&entropy));
+        let chains = Chains::new(Arc::clone(&clock), peers, key.clone());
         let targets = Arc::new(Targets { key, all, absent });
-        let clients = Clients::new(id, clock, Arc::clone(&entropy));
+        let process = entropy.u64();
+        let clients = Clients::new(id, Arc::clone(&clock), Arc::clone(&entropy));
         let client_networks = Arc::new(ClientNetworks::open(&data_dir));
         let networks = Arc::clone(&client_networks);
-        let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths, networks));
-        let others = Others::new(peer_key.clone(), Arc::clone(&entropy));
-        let data = DataProgram::new(Arc::clone(&targets), PeerAuth::new(peer_key, entropy), others);
-        let offered = Mutex::default();
-        Ok(Self { id, name, targets, nfs, data: Arc::new(data), offered, client_networks, _lock: lock })
+        let nfs = NfsServer::new(Arc::clone(&targets), clients, lengths, networks, Arc::clone(&chains));
+        let auth = PeerAuth::new(peer_key, entropy);
+        let data = Arc::new(DataProgram::new(Arc::clone(&targets), auth, Arc::clone(&chains)));
+        let (nfs, offered) = (Arc::new(nfs), Mutex::default());
+        Ok(Self {
+            id,
+            name,
+            targets,
+            nfs,
+            data,
+            offered,
+            client_networks,
+            chains,
+            clock,
+            process,
+            _lock: lock,
+        })
     }
 
     /// Its id, kept in its directory.
@@ -284,6 +309,7 @@ impl DataServer {
             target.adopt(told.id)?;
         }
         *offered = None;
+        self.chains.table.forget();
         tracing::info!(name = %self.name, epoch = told.epoch, "obeys another incarnation of the metaservers from now on");
         Ok(Some(told))
     }

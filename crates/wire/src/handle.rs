@@ -224,6 +224,12 @@ impl ObjectHandle {
         self.chain != self.target
     }
 
+    /// True if these bytes would be the handle of a column with copies. Does not check the tag.
+    #[must_use]
+    pub fn seems_to_have_copies(handle: &[u8]) -> bool {
+        handle.len() == OBJECT_BYTES + TAG_BYTES && handle[21..29] != handle[53..61]
+    }
+
     /// Position in this object of the file's byte at `file_offset`; none if another column has the byte.
     /// Stripe unit `n` of a file is unit `n / columns` of column `n % columns`.
     #[must_use]
@@ -316,6 +322,9 @@ mod tests {
         assert_eq!(ObjectHandle::open(&o, &key), Some(object));
         assert_eq!(FileHandle::open(&o, &key), None);
         assert_eq!(ObjectHandle::open(&o, &HandleKey::new([8; 32])), None);
+        assert!(object.has_copies() && ObjectHandle::seems_to_have_copies(&o));
+        let alone = ObjectHandle { chain: object.target, ..object }.seal(&key);
+        assert!(![&alone, &f].iter().any(|handle| ObjectHandle::seems_to_have_copies(handle)));
         let [r, w] = [Holder::Reader, Holder::Writer].map(|holder| object.seal_for(holder, &key));
         for (handle, holder) in [(&o, Holder::Server), (&r, Holder::Reader), (&w, Holder::Writer)] {
             assert_eq!(ObjectHandle::open_with_holder(handle, &key), Some((object, holder)));

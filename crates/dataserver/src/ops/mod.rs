@@ -13,6 +13,7 @@ use std::sync::Arc;
 use nfs::{CompoundContext, Metrics, Nfs4, Session};
 use wire::nfs4::{ArgOp, ResOp, SessionId, Status, secinfo, test_stateid};
 
+use crate::chain::{Chains, Trouble};
 use crate::clients::Clients;
 use crate::objects::ObjectError;
 use crate::server::{Found, Targets};
@@ -36,6 +37,7 @@ pub(crate) struct NfsServer {
     clients: Clients,
     lengths: Arc<dyn ObjectLengths>,
     networks: Arc<ClientNetworks>,
+    chains: Arc<Chains>,
     metrics: Arc<Metrics>,
 }
 
@@ -45,8 +47,9 @@ impl NfsServer {
         clients: Clients,
         lengths: Arc<dyn ObjectLengths>,
         networks: Arc<ClientNetworks>,
+        chains: Arc<Chains>,
     ) -> Self {
-        Self { targets, clients, lengths, networks, metrics: Arc::default() }
+        Self { targets, clients, lengths, networks, chains, metrics: Arc::default() }
     }
 
     pub(crate) fn clients(&self) -> &Clients {
@@ -125,5 +128,19 @@ fn refusal(error: ObjectError) -> Status {
         ObjectError::ReadOnly => Status::RoFs,
         ObjectError::Busy => Status::ServerFault,
         ObjectError::NotSupported => Status::NotSupp,
+    }
+}
+
+/// The answer to an operation of a column with copies that was not done. The client gives up the layout, and
+/// asks a metaserver, when another member or nobody serves the column.
+fn refusal_of_chain(trouble: Trouble) -> Status {
+    use wire::data::Status as Of;
+    match trouble {
+        Trouble::Refused(Of::NoSpace) => Status::NoSpc,
+        Trouble::Refused(Of::Stale) => Status::Stale,
+        Trouble::Refused(Of::Invalid) => Status::FBig,
+        Trouble::Refused(Of::ReadOnly) => Status::RoFs,
+        Trouble::Refused(Of::Delay) => Status::ServerFault,
+        Trouble::Refused(_) | Trouble::Unknown => Status::PnfsNoLayout,
     }
 }

@@ -18,8 +18,9 @@ use wire::handle::Place;
 use wire::nfs4::{Status, read};
 use wire::xdr::Payload;
 
-use super::{NfsServer, State, refusal};
-use crate::server::Found;
+use super::{NfsServer, State, refusal, refusal_of_chain};
+use crate::chain::Caller;
+use crate::objects::Objects;
 
 /// Bytes of one READ at most, whatever the session allows.
 const READ_BYTES_MAX: usize = 1 << 20;
@@ -37,12 +38,20 @@ impl NfsServer {
         context: &CompoundContext<State>,
         args: read::Args,
     ) -> Result<read::ResOk, Status> {
-        let Found { target, object, handle, .. } = context.state.current()?.clone();
+        let found = context.state.current()?.clone();
+        let (object, handle) = (found.object, found.handle);
         let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES);
         let Place { object_offset: offset, left } = handle.place(args.offset).ok_or(Status::PnfsIoHole)?;
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let count = (args.count as usize).min(READ_BYTES_MAX).min(room).min(left);
-        let found = target.run(move |o| o.read(object, offset, count)).await.map_err(refusal)?;
+        let work = move |o: &Objects| o.read(object, offset, count);
+        let found = if handle.has_copies() {
+            let range = offset..offset.saturating_add(count as u64);
+            let read = self.chains.read(&found, range, Caller::Client, work).await;
+            read.map_err(refusal_of_chain)?
+        } else {
+            found.target.run(work).await.map_err(refusal)?
+        };
         let read = found.data.len();
         let mut data = Payload::from(found.data);
         // A whole read says nothing of the end, even if it is there: to know, it would have to ask.

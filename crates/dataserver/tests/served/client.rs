@@ -35,7 +35,7 @@ impl Raw {
         &mut self,
         to: (u32, u32),
         procedure: u32,
-        args: &dyn Encode,
+        args: &(dyn Encode + Sync),
     ) -> Result<Decoder, Rejection> {
         self.send(to, procedure, args).await;
         let (xid, outcome) = self.receive().await;
@@ -43,7 +43,7 @@ impl Raw {
         outcome
     }
 
-    async fn send(&mut self, (program, version): (u32, u32), procedure: u32, args: &dyn Encode) {
+    async fn send(&mut self, (program, version): (u32, u32), procedure: u32, args: &(dyn Encode + Sync)) {
         self.xid += 1;
         let credential = Credential::Sys(AuthSys { uid: self.uid, ..AuthSys::default() });
         let mut e = Encoder::new();
@@ -63,7 +63,7 @@ impl Raw {
         (reply.xid, reply.outcome.map(|()| d))
     }
 
-    pub async fn call<R: Decode>(&mut self, to: (u32, u32), procedure: u32, args: &dyn Encode) -> R {
+    pub async fn call<R: Decode>(&mut self, to: (u32, u32), procedure: u32, args: &(dyn Encode + Sync)) -> R {
         R::decode(&mut self.exchange(to, procedure, args).await.unwrap()).unwrap()
     }
 

@@ -152,7 +152,8 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::Allocate
         | Procedure::Punch
         | Procedure::Copy
-        | Procedure::Make => false,
+        | Procedure::Make
+        | Procedure::Member => false,
     }
 }
 

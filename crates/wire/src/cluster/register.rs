@@ -66,11 +66,11 @@ xdr_struct! {
         pub networks: Vec<Bytes>,
         /// Time that removed objects stay in the trash, in seconds.
         pub trash_seconds: u64,
-        /// Lease of the caller's members of chains, in milliseconds from the sending of the request; 0: none. Without
-        /// a lease a member of a chain serves nothing.
+        /// Lease of the caller's members of chains, in milliseconds from the sending of the request; 0: none.
+        /// Without a lease a member of a chain serves nothing.
         pub chain_lease_ms: u32,
-        /// All chains that the caller's targets are members of, also those that are away; empty if the caller has
-        /// the chains of the current map.
+        /// All chains that the caller's targets are members of, also those that are away; empty if the caller
+        /// has the chains of the current map.
         pub chains: Vec<Chain>,
     }
 }

@@ -1,5 +1,5 @@
-//! CHAIN: tells a data server the state of chains that its targets are or were members of. The leader sends it
-//! after each change; the answers to the registrations of a data server have all its chains
+//! CHAIN: tells a data server the state of chains that its targets are or were members of. The leader sends
+//! it after each change; the answers to the registrations of a data server have all its chains
 //! ([`register::ResOk::chains`](crate::cluster::register::ResOk::chains)).
 
 use bytes::Bytes;

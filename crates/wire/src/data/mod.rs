@@ -10,6 +10,7 @@ pub mod commit;
 pub mod copy;
 pub mod list;
 pub mod make;
+pub mod member;
 pub mod punch;
 pub mod read;
 pub mod read_plus;
@@ -67,6 +68,8 @@ crate::rpc::program! {
     16 Stat stat "STAT";
     /// Tells the state of chains.
     17 Chain chain "CHAIN";
+    /// Changes an object at one member of a chain only.
+    18 Member member "MEMBER";
 }
 
 /// Write verifier: changes when a data server may have lost unstable writes.

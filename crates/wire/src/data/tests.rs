@@ -7,7 +7,9 @@ use super::{
     Call, ObjectEntry, ObjectName, Piece, Procedure, Reply, Run, Status, TargetCondition, TargetSpace,
 };
 use super::{Chain, Member, MemberState};
-use super::{allocate, chain, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
+use super::{
+    allocate, chain, commit, copy, list, make, member, punch, read, read_plus, remove, seek, status,
+};
 use super::{stat, truncate, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use crate::xdr::{Decoder, Payload};
@@ -25,6 +27,10 @@ fn chain_of_three() -> Chain {
     let members =
         vec![member(4, MemberState::Away), member(5, MemberState::In), member(6, MemberState::Refilling)];
     Chain { id: 1 << 60, version: 7, verifier: 8, members }
+}
+
+fn of_member(change: member::Change) -> Call {
+    Call::Member(member::Args { handle: handle(), change })
 }
 
 fn calls() -> Vec<Call> {
@@ -52,6 +58,13 @@ fn calls() -> Vec<Call> {
         Call::Make(make::Args { handles: vec![handle(), Bytes::new()] }),
         Call::Stat(stat::Args { handles: vec![handle(), Bytes::new()], sync: true }),
         Call::Chain(chain::Args { chains: vec![chain_of_three(); 2] }),
+        of_member(member::Change::Make(member::Epochs { epoch: 3, layout_epoch: 2, truncated: 1 })),
+        of_member(member::Change::Fill(member::Fill { offset: 7, data: data() })),
+        of_member(member::Change::Clear(member::Clear { offset: 7, len: 8 })),
+        of_member(member::Change::Length(9)),
+        of_member(member::Change::Sync),
+        of_member(member::Change::Remove),
+        of_member(member::Change::Modified(1 << 60)),
     ]
 }
 
@@ -82,6 +95,7 @@ fn replies() -> Vec<Reply> {
         Reply::Remove(Err(Status::Io)),
         Reply::Make(Ok(())),
         Reply::Chain(Ok(())),
+        Reply::Member(Ok(())),
         Reply::Chain(Err(Status::ChainWaits)),
         Reply::Commit(Err(Status::StaleChain)),
         Reply::Make(Err(Status::TargetLost)),
@@ -111,7 +125,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 15);
+    assert_eq!(Procedure::ALL.len(), 16);
 }
 
 #[test]

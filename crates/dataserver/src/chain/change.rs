@@ -1,0 +1,183 @@
+//! Changes of an object that go along its chain: their range, their work at one member, and the call that
+//! carries them to the next.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use wire::data::{Call, allocate, commit, make, punch, remove, stat, truncate, write};
+use wire::xdr::Payload;
+
+use super::locks::WHOLE;
+use super::objects::Ready;
+use crate::epoch::{Mark, ObjectRef};
+use crate::objects::{ObjectError, Objects, end_of};
+use crate::ranges::Reserve;
+use crate::server::Found;
+
+/// Attempts at a change while the process has no files or no memory left, and the pause between them.
+const BUSY_ATTEMPTS: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+
+/// A change.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    Write {
+        offset: u64,
+        data: Payload,
+        stable: bool,
+    },
+    Commit,
+    Truncate {
+        len: u64,
+    },
+    Allocate {
+        offset: u64,
+        len: u64,
+    },
+    Punch {
+        offset: u64,
+        len: u64,
+    },
+    Make,
+    Remove,
+    /// Raises the object's epoch to that of the handle.
+    Raise,
+}
+
+impl Change {
+    /// Range of the object that the change must have for itself.
+    pub(crate) fn range(&self) -> Range<u64> {
+        match self {
+            Change::Write { offset, data, .. } => *offset..offset.saturating_add(data.len() as u64),
+            Change::Punch { offset, len } => *offset..offset.saturating_add(*len),
+            // A COMMIT changes no byte: it need not wait, and none waits for it.
+            Change::Commit => 0..0,
+            Change::Truncate { .. }
+            | Change::Allocate { .. }
+            | Change::Make
+            | Change::Remove
+            | Change::Raise => WHOLE,
+        }
+    }
+
+    /// Bytes of memory that the change holds while it waits.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        match self {
+            Change::Write { data, .. } => data.len(),
+            _ => 0,
+        }
+    }
+
+    /// True if a member does its own work before the next one begins: when the work may be refused although
+    /// all is well, or must not be known to a later member only.
+    pub(crate) fn is_own_first(&self) -> bool {
+        matches!(self, Change::Allocate { .. } | Change::Raise)
+    }
+
+    /// True if a change that the next member has no room for can be taken back at this one. Others are sent
+    /// again until the next member has done them or has left the chain.
+    pub(crate) fn can_be_taken_back(&self) -> bool {
+        match self {
+            Change::Write { .. } | Change::Punch { .. } | Change::Allocate { .. } => true,
+            // An empty object is no harm, and the removal is asked for again.
+            Change::Make | Change::Remove => true,
+            Change::Commit | Change::Truncate { .. } | Change::Raise => false,
+        }
+    }
+
+    /// The call of the `data` program for this change.
+    pub(crate) fn call(&self, handle: Bytes) -> Call {
+        match self {
+            Change::Write { offset, data, stable } => {
+                Call::Write(write::Args { handle, offset: *offset, stable: *stable, data: data.clone() })
+            }
+            Change::Commit => Call::Commit(commit::Args { handle }),
+            Change::Truncate { len } => Call::Truncate(truncate::Args { handle, len: *len }),
+            Change::Allocate { offset, len } => {
+                Call::Allocate(allocate::Args { handle, offset: *offset, len: *len, ask: false })
+            }
+            Change::Punch { offset, len } => Call::Punch(punch::Args { handle, offset: *offset, len: *len }),
+            Change::Make => Call::Make(make::Args { handles: vec![handle] }),
+            Change::Remove => Call::Remove(remove::Args { handles: vec![handle] }),
+            Change::Raise => Call::Stat(stat::Args { handles: vec![handle], sync: false }),
+        }
+    }
+
+    /// Prepares the change at this member: afterwards only its disk can refuse the change. A member that is
+    /// being refilled makes an object that it does not have yet.
+    pub(crate) async fn prepare(&self, found: &Found, is_refilling: bool) -> Result<Ready, ObjectError> {
+        let (offset, bytes) = match self {
+            Change::Write { offset, data, .. } => (*offset, data.len() as u64),
+            Change::Punch { offset, len } => {
+                end_of(*offset, *len)?;
+                (0, 0)
+            }
+            Change::Commit | Change::Truncate { .. } | Change::Allocate { .. } | Change::Raise => (0, 0),
+            Change::Make | Change::Remove => return Ok(Ready::Now),
+        };
+        let (target, object) = (&found.target, found.object);
+        if target.objects().is_ready(object, offset, bytes) {
+            return Ok(Ready::Now);
+        }
+        let makes = is_refilling || matches!(self, Change::Truncate { len: 0 });
+        // Nothing is unsynced of an object that is not there.
+        let is_commit = matches!(self, Change::Commit);
+        let chain = found.handle.chain;
+        target
+            .run(move |o| match o.prepare(object, offset, bytes) {
+                Err(ObjectError::Lost | ObjectError::Stale) if is_commit => Ok(Ready::Now),
+                Err(ObjectError::Lost) if makes => {
+                    o.make_of_chain(object.name, |mark| Mark { chain, ..mark })?;
+                    o.prepare(object, offset, bytes)
+                }
+                prepared => prepared,
+            })
+            .await
+    }
+
+    /// Does the work of this member.
+    pub(crate) async fn own_work(&self, found: &Found) -> Result<Option<Reserve>, ObjectError> {
+        let mut attempts = 0;
+        loop {
+            let (change, object, chain) = (self.clone(), found.object, found.handle.chain);
+            let done = found.target.run(move |o| change.work(o, object, chain)).await;
+            attempts += 1;
+            if done != Err(ObjectError::Busy) || attempts >= BUSY_ATTEMPTS {
+                return done;
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    fn work(&self, o: &Objects, object: ObjectRef, chain: u64) -> Result<Option<Reserve>, ObjectError> {
+        match self {
+            Change::Write { offset, data, stable } => o.write_of_chain(object, *offset, data, *stable)?,
+            Change::Commit => o.commit(object)?,
+            Change::Truncate { len } => o.truncate(object, *len)?,
+            Change::Allocate { offset, len } => return o.allocate(object, *offset, *len).map(Some),
+            Change::Punch { offset, len } => o.punch_or_clear(object, *offset, *len)?,
+            Change::Make => o.make_of_chain(object.name, |mark| Mark { chain, ..mark })?,
+            Change::Remove => o.remove(&[object.name])?,
+            Change::Raise => o.raise(object)?,
+        }
+        Ok(None)
+    }
+}
+
+/// True for trouble of this member's disk alone: the change may be done at the other members, so this one
+/// must leave the chain.
+pub(crate) fn is_own_trouble(error: ObjectError) -> bool {
+    match error {
+        ObjectError::NoSpace
+        | ObjectError::Io
+        | ObjectError::TargetLost
+        | ObjectError::ReadOnly
+        | ObjectError::Busy => true,
+        ObjectError::Stale
+        | ObjectError::StaleEpoch
+        | ObjectError::Lost
+        | ObjectError::TooLarge
+        | ObjectError::NotSupported => false,
+    }
+}

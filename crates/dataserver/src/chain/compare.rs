@@ -1,0 +1,193 @@
+//! Refilling one object: what differs between the head's and the member's is sent.
+
+use bytes::{Bytes, BytesMut};
+use wire::data::{Procedure, Run, member, read, read_plus};
+use wire::handle::{FileHandle, ObjectHandle};
+
+use super::locks::{Kind, RangeLock, WHOLE};
+use super::refill::{Refill, Stopped};
+use crate::epoch::{CallEpoch, Epoch, Mark, ObjectRef};
+use crate::object::ObjectName;
+use crate::peers::Use;
+use crate::ranges;
+
+/// Bytes that are compared at a time: the largest read.
+const REGION_BYTES: u64 = 1 << 20;
+/// Time limit of the member's answer. Its lock may be held by changes that wait for the member after it.
+const CALL_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// An object with its epochs at the head, which stay as long as a lock of it is held.
+#[derive(Clone, Copy)]
+struct Marked {
+    name: ObjectName,
+    mark: Mark,
+}
+
+impl Refill {
+    /// Makes the member's object equal to the head's.
+    pub(super) async fn object(&self, name: ObjectName) -> Result<(), Stopped> {
+        let Some(len) = self.begin(name).await? else { return Ok(()) };
+        let mut at = 0;
+        while at < len {
+            let end = len.min(at + REGION_BYTES);
+            if !self.region(name, at, end).await? {
+                return Ok(()); // removed meanwhile
+            }
+            at = end;
+        }
+        let _lock = self.lock(name, WHOLE).await;
+        let Some(object) = self.marked(name).await? else { return Ok(()) };
+        let own = object.own();
+        let stat = self.target.run(move |o| o.stat(own, false)).await?;
+        self.call(object, member::Change::Modified(stat.modified_ns)).await?;
+        self.call(object, member::Change::Sync).await
+    }
+
+    /// Makes the object at the member, with the head's epochs and length, so that it has nothing that the
+    /// head does not have beyond its end. Returns the length; none: the object was removed.
+    async fn begin(&self, name: ObjectName) -> Result<Option<u64>, Stopped> {
+        let _lock = self.lock(name, WHOLE).await;
+        let Some(object) = self.marked(name).await? else { return Ok(None) };
+        let own = object.own();
+        let len = self.target.run(move |o| o.length(own)).await?;
+        let ObjectHandle { epoch, layout_epoch, .. } = self.handle(object);
+        let truncated = if epoch == 0 { 0 } else { object.mark.truncated };
+        let epochs = member::Epochs { epoch, layout_epoch, truncated };
+        self.call(object, member::Change::Make(epochs)).await?;
+        self.call(object, member::Change::Length(len)).await?;
+        Ok(Some(len))
+    }
+
+    /// Compares a region, and sends it if it differs. False: the object was removed.
+    async fn region(&self, name: ObjectName, at: u64, end: u64) -> Result<bool, Stopped> {
+        let len = end - at;
+        self.chains.pace.take(len, self.chains.metrics.forwards.get()).await;
+        let _lock = self.lock(name, at..end).await;
+        self.still_leads()?;
+        let Some(object) = self.marked(name).await? else { return Ok(false) };
+        let own = object.own();
+        let (own, theirs) = tokio::join!(
+            self.target.run(move |o| o.read_runs(own, at, len as usize)),
+            self.read(object, at, len)
+        );
+        self.chains.metrics.refill_compared.inc_by(len);
+        let own = own?;
+        let theirs = theirs?.into_iter().map(|run| match run {
+            Run::Data(data) => ranges::Run::Data(data.to_bytes()),
+            Run::Hole(len) => ranges::Run::Hole(len),
+        });
+        if flat(own.iter(), len) == flat(theirs.collect::<Vec<_>>().iter(), len) {
+            return Ok(true);
+        }
+        let mut offset = at;
+        for run in own {
+            let (len, change) = match run {
+                ranges::Run::Data(data) => {
+                    (data.len() as u64, member::Change::Fill(member::Fill { offset, data: data.into() }))
+                }
+                ranges::Run::Hole(len) => (len, member::Change::Clear(member::Clear { offset, len })),
+            };
+            self.call(object, change).await?;
+            offset += len;
+        }
+        self.chains.metrics.refilled.inc_by(len);
+        Ok(true)
+    }
+
+    /// Removes an object at the member that the head does not have.
+    pub(super) async fn remove_if_missing(&self, name: ObjectName) -> Result<(), Stopped> {
+        let _lock = self.lock(name, WHOLE).await;
+        match self.marked(name).await? {
+            Some(_) => Ok(()),
+            None => self.call(Marked { name, mark: Mark::default() }, member::Change::Remove).await,
+        }
+    }
+
+    /// A lock under which no change is under way, and reads go on.
+    async fn lock(&self, name: ObjectName, range: std::ops::Range<u64>) -> RangeLock {
+        self.chains.locks.ask((self.target.id(), name), range, Kind::Shared).held().await
+    }
+
+    async fn marked(&self, name: ObjectName) -> Result<Option<Marked>, Stopped> {
+        let mark = self.target.run(move |o| o.mark_of(name)).await?;
+        Ok(mark.map(|mark| Marked { name, mark }))
+    }
+
+    fn handle(&self, object: Marked) -> ObjectHandle {
+        let Marked { name, mark } = object;
+        let incarnation = self.target.incarnation().unwrap_or(0);
+        // Epochs of another incarnation are as good as none.
+        let (epoch, layout_epoch) = match mark.incarnation == incarnation {
+            true => (mark.epoch, mark.layout_epoch),
+            false => (0, 0),
+        };
+        ObjectHandle {
+            file: FileHandle { volume: name.volume, inode: name.inode, generation: name.generation },
+            column: name.column,
+            target: self.member.target,
+            unit: 0,
+            columns: 1,
+            incarnation,
+            epoch,
+            layout_epoch,
+            chain: self.chain.id,
+            chain_version: self.chain.version,
+        }
+    }
+
+    fn sealed(&self, object: Marked) -> Bytes {
+        self.handle(object).seal(&self.chains.key)
+    }
+
+    async fn call(&self, object: Marked, change: member::Change) -> Result<(), Stopped> {
+        self.still_leads()?;
+        let args = member::Args { handle: self.sealed(object), change };
+        let peer = self.chains.peers.get(self.member.address, Use::Fetch);
+        let answer: Result<member::Res, _> = peer.call(Procedure::Member as u32, &args, CALL_TIME_MAX).await;
+        answer.map_err(|_| Stopped::Failed(None))?.map_err(|status| Stopped::Failed(Some(status)))
+    }
+
+    async fn read(&self, object: Marked, offset: u64, count: u64) -> Result<Vec<Run>, Stopped> {
+        let args = read::Args { handle: self.sealed(object), offset, count: count as u32 };
+        let peer = self.chains.peers.get(self.member.address, Use::Fetch);
+        let answer: Result<read_plus::Res, _> =
+            peer.call(Procedure::ReadPlus as u32, &args, CALL_TIME_MAX).await;
+        let read = answer.map_err(|_| Stopped::Failed(None))?;
+        read.map(|ok| ok.runs).map_err(|status| Stopped::Failed(Some(status)))
+    }
+}
+
+impl Marked {
+    /// The object for own work: with the epochs that it has.
+    fn own(&self) -> ObjectRef {
+        let Mark { incarnation, epoch, layout_epoch, .. } = self.mark;
+        let call = CallEpoch::Server(epoch, layout_epoch);
+        ObjectRef { name: self.name, epoch: Epoch { incarnation, call } }
+    }
+}
+
+/// The bytes of a region: holes, and what is beyond the end, are zeros.
+fn flat<'a>(runs: impl Iterator<Item = &'a ranges::Run>, len: u64) -> BytesMut {
+    let mut bytes = BytesMut::with_capacity(len as usize);
+    for run in runs {
+        match run {
+            ranges::Run::Data(data) => bytes.extend_from_slice(data),
+            ranges::Run::Hole(hole) => bytes.resize(bytes.len() + (*hole).min(len) as usize, 0),
+        }
+    }
+    bytes.resize(len as usize, 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_and_zeros_are_the_same() {
+        let runs = [ranges::Run::Data(Bytes::from_static(b"ab")), ranges::Run::Hole(2)];
+        let zeros = [ranges::Run::Data(Bytes::from_static(b"ab\0\0\0"))];
+        assert_eq!(flat(runs.iter(), 6), flat(zeros.iter(), 6));
+        assert_eq!(flat([ranges::Run::Hole(u64::MAX)].iter(), 3), &b"\0\0\0"[..]);
+    }
+}

@@ -1,0 +1,228 @@
+//! COPY into an object with copies. The head copies, and sends what its range holds then to the other
+//! members, in pieces: the source need not be readable for them, and all get the same bytes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout_at};
+use wire::data::{Piece, Procedure, Status, copy};
+use wire::handle::ObjectHandle;
+
+use super::forward::{NotPassed, done};
+use super::locks::{Kind, WHOLE};
+use super::objects::Ready;
+use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
+use crate::peers::Use;
+use crate::ranges::Run;
+use crate::server::Found;
+
+/// Bytes that are sent to the next member at a time.
+const PART_BYTES: u64 = 1 << 20;
+
+/// Source of a copy.
+pub(crate) enum Source {
+    /// An object of this server.
+    Here(Found),
+    /// An object of another one.
+    There,
+}
+
+impl Chains {
+    /// Copies into the object of `found`.
+    pub(crate) async fn copy(
+        self: &Arc<Self>,
+        found: Found,
+        source: Source,
+        args: copy::Args,
+        caller: Caller,
+    ) -> Result<Done, Trouble> {
+        let deadline = Instant::now() + CALL_TIME_MAX;
+        let place = self.place(&self.led, 0)?;
+        let chain = self.serving(&found.handle, caller).await?;
+        if chain.is_head(found.handle.target) {
+            self.same_epoch(&found, caller).await?;
+            let chains = Arc::clone(self);
+            return self
+                .finish(deadline, async move {
+                    let _place = place;
+                    chains.copy_as_head(found, source, args, caller, deadline).await
+                })
+                .await;
+        }
+        let head = chain.head().ok_or(Status::ChainWaits)?;
+        let handle = ObjectHandle { target: head.target, ..found.handle };
+        let relayed = copy::Args { handle: handle.seal_for(found.holder, &self.key), ..args };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let peer = self.peers.get(head.address, Use::Relay);
+        let answer: Result<copy::Res, _> = peer.call(Procedure::Copy as u32, &relayed, left).await;
+        match answer {
+            Ok(answer) => Ok(Done { verifier: answer?.verifier, reserve: None }),
+            Err(_) => Err(Trouble::Unknown),
+        }
+    }
+
+    async fn copy_as_head(
+        self: Arc<Self>,
+        found: Found,
+        source: Source,
+        args: copy::Args,
+        caller: Caller,
+        deadline: Instant,
+    ) -> Result<Done, Trouble> {
+        let to = Key::of(&found);
+        // In one order of all objects, or two copies could wait for one another.
+        let (lock, from_lock) = match &source {
+            Source::Here(from) if Key::of(from) == to => (self.lock_to_copy(&found, deadline).await?, None),
+            Source::Here(from) if from.handle.has_copies() && Key::of(from) < to => {
+                let from_lock = self.lock_to_read(from, WHOLE, caller).await?;
+                (self.lock_to_copy(&found, deadline).await?, Some(from_lock))
+            }
+            Source::Here(from) if from.handle.has_copies() => {
+                let lock = self.lock_to_copy(&found, deadline).await?;
+                (lock, Some(self.lock_to_read(from, WHOLE, caller).await?))
+            }
+            _ => (self.lock_to_copy(&found, deadline).await?, None),
+        };
+        if !self.serving(&found.handle, caller).await?.is_head(found.handle.target) {
+            return Err(Status::StaleChain.into());
+        }
+        let object = found.object;
+        match found.target.run(move |o| o.prepare(object, 0, 0)).await {
+            Ok(Ready::Now) => {}
+            // Raised by another call just now.
+            Ok(Ready::LaterEpoch) => return Err(Status::ChainWaits.into()),
+            Err(error) => return Err(self.not_prepared(&found, error)),
+        }
+        let copied = match &source {
+            Source::Here(from) => {
+                let (from_target, from, pieces) =
+                    (Arc::clone(&from.target), from.object, args.pieces.clone());
+                let work = move |o: &crate::Objects| o.copy(object, from_target.objects(), from, &pieces);
+                found.target.run(work).await.map_err(crate::data_program::refusal)
+            }
+            Source::There => {
+                let pull = self.pull.pull(&found.target, object, &args.address, args.source, &args.pieces);
+                pull.await
+            }
+        };
+        drop(from_lock);
+        // Also after a failure: some of the bytes may have been copied.
+        let sent = self.send_ranges(&found, &args.pieces).await;
+        copied?;
+        sent?;
+        if args.stable {
+            let commit = self.pass_on_own(&found, &Change::Commit);
+            commit.await?;
+        }
+        drop(lock);
+        let chain = self.table.serving(found.handle.chain, found.handle.target)?;
+        Ok(done(&found, &chain, None))
+    }
+
+    async fn lock_to_copy(
+        &self,
+        found: &Found,
+        deadline: Instant,
+    ) -> Result<super::locks::RangeLock, Status> {
+        let asked = self.locks.ask((found.handle.target, found.object.name), WHOLE, Kind::Alone);
+        timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)
+    }
+
+    async fn pass_on_own(self: &Arc<Self>, found: &Found, change: &Change) -> Result<(), Trouble> {
+        let (own, passed) = tokio::join!(change.own_work(found), self.pass_on(found, change));
+        own.map_err(|error| self.own_failure(found, error))?;
+        passed.map(drop).map_err(|_| Status::StaleChain.into())
+    }
+
+    /// Sends the own bytes of these ranges to the other members, again if the chain changes meanwhile.
+    async fn send_ranges(self: &Arc<Self>, found: &Found, pieces: &[Piece]) -> Result<(), Trouble> {
+        let id = found.handle.chain;
+        let version = || self.table.get(id).map(|chain| chain.version);
+        // A copy leaves nothing behind the end of its target.
+        let object = found.object;
+        let length = found.target.run(move |o| o.length(object)).await;
+        let length = length.map_err(|error| self.own_failure(found, error))?;
+        loop {
+            let began = version();
+            for piece in pieces {
+                let end = piece.to.saturating_add(piece.len).min(length);
+                for from in (piece.to..end).step_by(PART_BYTES as usize) {
+                    self.send_range(found, from..end.min(from.saturating_add(PART_BYTES))).await?;
+                }
+            }
+            if version() == began {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn send_range(self: &Arc<Self>, found: &Found, range: Range<u64>) -> Result<(), Trouble> {
+        let (object, from) = (found.object, range.clone());
+        let runs =
+            found.target.run(move |o| o.read_runs(object, from.start, (from.end - from.start) as usize));
+        let mut at = range.start;
+        for run in runs.await.map_err(|error| self.own_failure(found, error))? {
+            let (len, change) = match run {
+                Run::Data(data) => {
+                    (data.len() as u64, Change::Write { offset: at, data: data.into(), stable: false })
+                }
+                Run::Hole(len) => (len, Change::Punch { offset: at, len }),
+            };
+            match self.pass_on(found, &change).await {
+                Ok(_) => at += len,
+                Err(NotPassed::NoMember) => return Err(Status::StaleChain.into()),
+                Err(NotPassed::Refused(status)) => {
+                    self.undo(
+                        found,
+                        &Change::Punch { offset: range.start, len: range.end - range.start },
+                        None,
+                    )
+                    .await?;
+                    return Err(status.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes this member's range what the next member's is, after that one refused a change.
+    pub(super) async fn undo(
+        &self,
+        found: &Found,
+        change: &Change,
+        length: Option<u64>,
+    ) -> Result<(), Trouble> {
+        let object = found.object;
+        if let Some(length) = length {
+            let restored = found.target.run(move |o| o.set_length(object.name, length)).await;
+            return restored.map_err(|error| self.own_failure(found, error));
+        }
+        if matches!(change, Change::Make | Change::Remove) {
+            return Ok(());
+        }
+        let Range { start, end } = change.range();
+        let piece = Piece { from: start, to: start, len: end - start };
+        loop {
+            let chain = self.table.get(found.handle.chain).ok_or(Status::StaleChain)?;
+            chain.member(found.handle.target).ok_or(Status::StaleChain)?;
+            let Some(next) = chain.next(found.handle.target) else { return Ok(()) };
+            let handle = ObjectHandle { target: next.target, chain_version: chain.version, ..found.handle };
+            let source = handle.seal_for(found.holder, &self.key);
+            let pulled = self.pull.pull_from(&found.target, object, next.address, source, &[piece]).await;
+            match pulled {
+                Ok(()) => return Ok(()),
+                Err(_) => self.table.later_or_pause(chain.id, chain.version).await,
+            }
+        }
+    }
+}
+
+/// Order of objects for locks.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key(u64, crate::ObjectName);
+
+impl Key {
+    fn of(found: &Found) -> Self {
+        Self(found.handle.target, found.object.name)
+    }
+}

@@ -1,0 +1,294 @@
+//! Forwarding: changes that come from the member before this one, and their way to the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs::{CallFailure, ConnectionId};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+use wire::data::Status;
+use wire::handle::ObjectHandle;
+use wire::xdr::{Decode, DecodeError, Decoder};
+
+use super::change::is_own_trouble;
+use super::locks::{Kind, RangeLock};
+use super::table::{Chain, Member};
+use super::{CALL_TIME_MAX, Chains, Change, Done, Sender, Trouble};
+use crate::objects::ObjectError;
+use crate::peers::Use;
+use crate::ranges::Reserve;
+use crate::server::Found;
+
+/// Time limit of the next member's answer to one call. A member that is hung is taken out of the chain
+/// sooner; longer than all waits at the member but that for its own next one.
+const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Attempts before a change that waits is logged: a second and a half.
+const WARN_AFTER: u32 = 16;
+/// Pause between such lines in the log, of all chains.
+const WARN_PAUSE: Duration = Duration::from_secs(5);
+/// Time that a member waits to hear of the version of a forwarded change.
+const VERSION_HOLD: Duration = Duration::from_secs(2);
+
+/// Status of an answer, without the results after it.
+pub(super) struct Outcome(pub Result<(), Status>);
+
+impl Decode for Outcome {
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Self(match Status::decode(d)? {
+            Status::Ok => Ok(()),
+            status => Err(status),
+        }))
+    }
+}
+
+/// Reason why a change did not reach all members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotPassed {
+    /// This target is no member any more: its change does not count, and is undone when the target is
+    /// refilled.
+    NoMember,
+    /// The next member has no room for the change, or cannot do it, and has done nothing.
+    Refused(Status),
+}
+
+impl Chains {
+    /// A change from the member before this one. Everything up to the place in the lock's queue is done at
+    /// the first poll, which comes in the order of the connection's calls.
+    pub(super) async fn forwarded(
+        self: &Arc<Self>,
+        found: Found,
+        change: Change,
+        connection: ConnectionId,
+    ) -> Result<Done, Trouble> {
+        let chain = self.of_version(&found.handle, change.payload_bytes()).await?;
+        let member = chain.member(found.handle.target).ok_or(Status::StaleChain)?;
+        let is_refilling = member.is_refilling;
+        let place = match chain.next(member.target) {
+            Some(_) => Some(self.place(&self.forwarded, change.payload_bytes())?),
+            None => None,
+        };
+        self.check_sender(&found.handle, Sender::Forwards, connection)?;
+        let deadline = Instant::now() + CALL_TIME_MAX;
+        let asked = self.locks.ask((member.target, found.object.name), change.range(), Kind::Alone);
+        let waiting = self.metrics.waits();
+        let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
+        drop(waiting);
+        let chains = Arc::clone(self);
+        self.finish(deadline, async move {
+            let _place = place;
+            // It may have waited for a lock while the chain changed: a copy of the change could be ahead of
+            // it.
+            chains.still_of_version(&found.handle)?;
+            match change.prepare(&found, is_refilling).await {
+                Ok(_) => chains.carry_out(found, change, lock).await,
+                Err(error) => Err(chains.not_prepared(&found, error)),
+            }
+        })
+        .await
+    }
+
+    /// The answer to an error before any member has begun the change.
+    pub(super) fn not_prepared(&self, found: &Found, error: ObjectError) -> Trouble {
+        match error {
+            ObjectError::NoSpace => error.into(),
+            ObjectError::Busy => Status::ChainWaits.into(),
+            _ => self.own_failure(found, error),
+        }
+    }
+
+    /// The chain of a call that names a version. One that is later than what is known here is refused after
+    /// it has been heard of: the sender repeats the call, and so keeps its order. `bytes`: memory that the
+    /// call holds.
+    pub(super) async fn of_version(&self, handle: &ObjectHandle, bytes: usize) -> Result<Arc<Chain>, Status> {
+        let known = self.table.get(handle.chain);
+        match known.as_ref().map(|chain| chain.version.cmp(&handle.chain_version)) {
+            Some(std::cmp::Ordering::Equal) => known.ok_or(Status::ChainWaits),
+            Some(std::cmp::Ordering::Greater) => Err(Status::StaleChain),
+            Some(std::cmp::Ordering::Less) | None => {
+                let _place = self.place(&self.forwarded, bytes)?;
+                let _waiting = self.metrics.waits();
+                let before = handle.chain_version.saturating_sub(1);
+                let heard = self.table.later_than(handle.chain, before);
+                let _ = tokio::time::timeout(VERSION_HOLD, heard).await;
+                Err(Status::ChainWaits)
+            }
+        }
+    }
+
+    fn still_of_version(&self, handle: &ObjectHandle) -> Result<(), Status> {
+        let version = self.table.get(handle.chain).map(|chain| chain.version);
+        if version == Some(handle.chain_version) { Ok(()) } else { Err(Status::StaleChain) }
+    }
+
+    /// Refuses a change that comes by an earlier connection than another of the same version.
+    pub(super) fn check_sender(
+        &self,
+        handle: &ObjectHandle,
+        sender: Sender,
+        connection: ConnectionId,
+    ) -> Result<(), Status> {
+        let version = handle.chain_version;
+        let mut senders = self.senders.lock();
+        let latest = senders.entry((handle.chain, handle.target, sender)).or_insert((version, connection));
+        if latest.0 != version {
+            *latest = (version, connection);
+        }
+        latest.1 = latest.1.max(connection);
+        if latest.1 == connection { Ok(()) } else { Err(Status::ChainWaits) }
+    }
+
+    /// Memory for a call of a server that waits for another server.
+    pub(super) fn place(
+        &self,
+        of: &Arc<tokio::sync::Semaphore>,
+        bytes: usize,
+    ) -> Result<OwnedSemaphorePermit, Status> {
+        let kib = 1 + u32::try_from(bytes / 1024).unwrap_or(u32::MAX - 1);
+        Arc::clone(of).try_acquire_many_owned(kib).map_err(|_| Status::ChainWaits)
+    }
+
+    /// Waits for `work`, which goes on by itself when the caller is answered or goes away.
+    pub(super) async fn finish<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = Result<T, Trouble>> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let mut task = tokio::spawn(work);
+        if let Ok(done) = timeout_at(deadline, &mut task).await {
+            return done.unwrap_or(Err(Trouble::Unknown));
+        }
+        match Arc::clone(&self.unanswered).try_acquire_owned() {
+            Ok(place) => {
+                tokio::spawn(async move {
+                    let _ = task.await;
+                    drop(place);
+                });
+                Err(Trouble::Unknown)
+            }
+            Err(_) => task.await.unwrap_or(Err(Trouble::Unknown)),
+        }
+    }
+
+    /// Does a prepared change at this member and at all after it. The lock is held until then.
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        found: Found,
+        change: Change,
+        lock: RangeLock,
+    ) -> Result<Done, Trouble> {
+        let length = match change {
+            Change::Allocate { .. } => {
+                let object = found.object;
+                Some(found.target.run(move |o| o.length(object)).await?)
+            }
+            _ => None,
+        };
+        let (own, passed) = match change.is_own_first() {
+            true => match change.own_work(&found).await {
+                Ok(done) => (Ok(done), self.pass_on(&found, &change).await),
+                Err(error) => return Err(self.not_prepared(&found, error)),
+            },
+            false => tokio::join!(change.own_work(&found), self.pass_on(&found, &change)),
+        };
+        let reserve = own.map_err(|error| self.own_failure(&found, error))?;
+        match passed {
+            Ok(chain) => {
+                drop(lock);
+                Ok(done(&found, &chain, reserve))
+            }
+            Err(NotPassed::NoMember) => Err(Status::StaleChain.into()),
+            Err(NotPassed::Refused(status)) => {
+                self.undo(&found, &change, length).await?;
+                drop(lock);
+                Err(status.into())
+            }
+        }
+    }
+
+    /// The answer to an error of the own work that the other members may not have. This target must leave the
+    /// chain then, and is refilled later; the caller comes again when it has left.
+    pub(super) fn own_failure(&self, found: &Found, error: ObjectError) -> Trouble {
+        if !is_own_trouble(error) {
+            return error.into();
+        }
+        if !found.target.objects().failed() {
+            tracing::error!(
+                target = %found.target.path().display(), object = %found.object.name, %error,
+                "a change failed at this member of a chain: nothing is served from the target any more, and the other members go \
+                 on. Check its disk (dmesg, smartctl), then restart the data server"
+            );
+            found.target.objects().fail();
+        }
+        Status::ChainWaits.into()
+    }
+
+    /// Sends a change to the next member until all members of the latest known version have it. Returns the
+    /// chain in this version.
+    pub(super) async fn pass_on(&self, found: &Found, change: &Change) -> Result<Arc<Chain>, NotPassed> {
+        let ObjectHandle { chain: id, target: own, .. } = found.handle;
+        let mut attempts = 0u32;
+        loop {
+            // Known before: this target was a member.
+            let chain = self.table.get(id).ok_or(NotPassed::NoMember)?;
+            chain.member(own).ok_or(NotPassed::NoMember)?;
+            let Some(next) = chain.next(own) else { return Ok(chain) };
+            if attempts > 0 {
+                self.metrics.forward_retries.inc();
+            }
+            attempts = attempts.saturating_add(1);
+            let answer = tokio::select! {
+                biased;
+                answer = self.send(found, change, &chain, next) => answer,
+                () = self.table.later_than(id, chain.version) => continue,
+            };
+            let why = match answer {
+                // Known to have come to all: unless the chain has changed since.
+                Ok(Ok(())) if self.table.get(id).is_some_and(|now| now.version == chain.version) => {
+                    return Ok(chain);
+                }
+                Ok(Ok(())) => continue,
+                Ok(Err(status @ (Status::NoSpace | Status::NotSupported))) if change.can_be_taken_back() => {
+                    return Err(NotPassed::Refused(status));
+                }
+                Ok(Err(status)) => format!("it answers {status:?}"),
+                Err(error) => error.to_string(),
+            };
+            if attempts >= WARN_AFTER && self.may_warn() {
+                tracing::warn!(
+                    chain = %format!("{id:016x}"), version = chain.version, member = %next.address, attempts, %why,
+                    "a change waits for the next member of its chain; it is sent again until the member answers or leaves the chain"
+                );
+            }
+            self.table.later_or_pause(id, chain.version).await;
+        }
+    }
+
+    fn may_warn(&self) -> bool {
+        let mut last = self.warned.lock();
+        let may = last.is_none_or(|last| last.elapsed() >= WARN_PAUSE);
+        if may {
+            *last = Some(Instant::now());
+        }
+        may
+    }
+
+    async fn send(
+        &self,
+        found: &Found,
+        change: &Change,
+        chain: &Chain,
+        next: &Member,
+    ) -> Result<Result<(), Status>, CallFailure> {
+        self.metrics.forwards.inc();
+        let handle = ObjectHandle { target: next.target, chain_version: chain.version, ..found.handle };
+        let call = change.call(handle.seal_for(found.holder, &self.key));
+        let peer = self.peers.get(next.address, Use::Forward);
+        let outcome: Outcome = peer.call(call.procedure() as u32, &call, FORWARD_TIME_MAX).await?;
+        Ok(outcome.0)
+    }
+}
+
+pub(super) fn done(found: &Found, chain: &Chain, reserve: Option<Reserve>) -> Done {
+    let reserve = reserve.map(|reserve| (reserve, found.target.file_system()));
+    Done { verifier: chain.verifier, reserve }
+}

@@ -1,0 +1,164 @@
+//! Locks of ranges of objects: shared for reads, alone for changes, granted in the order in which they were
+//! asked for.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::object::ObjectName;
+
+/// Range of the whole object.
+pub(crate) const WHOLE: Range<u64> = 0..u64::MAX;
+
+/// An object of one of this server's targets.
+pub(crate) type Key = (u64, ObjectName);
+
+/// Kind of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// For a read: others may read.
+    Shared,
+    /// For a change.
+    Alone,
+}
+
+/// The locks. Their number is that of the calls under way, which the memory for calls bounds.
+#[derive(Default)]
+pub(crate) struct RangeLocks {
+    objects: Mutex<HashMap<Key, Queue>>,
+}
+
+/// Locks of one object, held and asked for, oldest first.
+#[derive(Default)]
+struct Queue {
+    next_id: u64,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    id: u64,
+    range: Range<u64>,
+    kind: Kind,
+    /// Tells the one that waits; none: the lock is held.
+    waits: Option<oneshot::Sender<()>>,
+}
+
+impl Entry {
+    fn meets(&self, other: &Entry) -> bool {
+        let overlap = self.range.start < other.range.end && other.range.start < self.range.end;
+        overlap && (self.kind == Kind::Alone || other.kind == Kind::Alone)
+    }
+}
+
+impl RangeLocks {
+    /// Takes the next place for a lock of `range`. The place counts from now on, before the lock is awaited.
+    pub(crate) fn ask(self: &Arc<Self>, key: Key, range: Range<u64>, kind: Kind) -> Asked {
+        let mut objects = self.objects.lock();
+        let queue = objects.entry(key).or_default();
+        let id = queue.next_id;
+        queue.next_id += 1;
+        let mut entry = Entry { id, range, kind, waits: None };
+        let mut granted = None;
+        if queue.entries.iter().any(|earlier| earlier.meets(&entry)) {
+            let (tell, told) = oneshot::channel();
+            entry.waits = Some(tell);
+            granted = Some(told);
+        }
+        queue.entries.push(entry);
+        drop(objects);
+        Asked { lock: RangeLock { locks: Arc::clone(self), key, id }, granted }
+    }
+
+    fn release(&self, key: &Key, id: u64) {
+        let mut objects = self.objects.lock();
+        let Some(queue) = objects.get_mut(key) else { return };
+        queue.entries.retain(|entry| entry.id != id);
+        if queue.entries.is_empty() {
+            objects.remove(key);
+            return;
+        }
+        for at in 0..queue.entries.len() {
+            let (earlier, rest) = queue.entries.split_at_mut(at);
+            let entry = &mut rest[0];
+            if entry.waits.is_some() && !earlier.iter().any(|other| other.meets(entry)) {
+                // A waiter that has gone away releases its lock as it goes.
+                let _ = entry.waits.take().map(|tell| tell.send(()));
+            }
+        }
+    }
+}
+
+/// A place in the queue. Dropping it gives the place up.
+pub(crate) struct Asked {
+    lock: RangeLock,
+    granted: Option<oneshot::Receiver<()>>,
+}
+
+impl Asked {
+    /// True if the lock has to be waited for.
+    pub(crate) fn waits(&self) -> bool {
+        self.granted.is_some()
+    }
+
+    /// Waits for the lock.
+    pub(crate) async fn held(self) -> RangeLock {
+        if let Some(granted) = self.granted {
+            let _ = granted.await;
+        }
+        self.lock
+    }
+}
+
+/// A lock, held until it is dropped.
+pub(crate) struct RangeLock {
+    locks: Arc<RangeLocks>,
+    key: Key,
+    id: u64,
+}
+
+impl Drop for RangeLock {
+    fn drop(&mut self) {
+        self.locks.release(&self.key, self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(inode: u64) -> Key {
+        (1, ObjectName { inode, column: 0, volume: 1, generation: 1 })
+    }
+
+    #[tokio::test]
+    async fn overlapping_changes_take_turns_and_reads_share() {
+        let locks = Arc::new(RangeLocks::default());
+        let ask = |range, kind| locks.ask(key(1), range, kind);
+        let first = ask(0..10, Kind::Alone);
+        let beside = ask(10..20, Kind::Alone);
+        let second = ask(5..15, Kind::Alone);
+        let read = ask(0..5, Kind::Shared);
+        let other = locks.ask(key(2), WHOLE, Kind::Alone);
+        assert_eq!(
+            [&first, &beside, &second, &read, &other].map(Asked::waits),
+            [false, false, true, true, false]
+        );
+        let first = first.held().await;
+        drop(first);
+        let read = read.held().await;
+        let more = ask(0..3, Kind::Shared);
+        assert!(!more.waits(), "reads share");
+        let late = ask(0..20, Kind::Alone);
+        let behind = ask(0..1, Kind::Shared);
+        assert!(behind.waits(), "a read does not pass a change that waits");
+        drop(late);
+        behind.held().await;
+        drop(beside);
+        second.held().await;
+        drop((read, more, other));
+        assert!(locks.objects.lock().is_empty(), "nothing stays");
+    }
+}

@@ -1,0 +1,81 @@
+//! Changes of one member alone, ordered by the head, which holds the lock of their range: refilling, and
+//! times.
+
+use std::sync::Arc;
+
+use nfs::ConnectionId;
+use tokio::time::{Instant, timeout_at};
+use wire::data::{Status, member};
+
+use super::locks::{Kind, WHOLE};
+use super::{CALL_TIME_MAX, Chains, Sender, Trouble};
+use crate::epoch::Mark;
+use crate::objects::{ObjectError, Objects};
+use crate::server::Found;
+
+impl Chains {
+    /// Makes the change at this member. As with a forwarded change, everything up to the place in the lock's
+    /// queue is done at the first poll.
+    pub(crate) async fn change_member(
+        self: &Arc<Self>,
+        found: Found,
+        change: member::Change,
+        connection: ConnectionId,
+    ) -> Result<(), Trouble> {
+        if found.handle.chain_version == 0 {
+            return Err(Status::Invalid.into());
+        }
+        let bytes = match &change {
+            member::Change::Fill(fill) => fill.data.len(),
+            _ => 0,
+        };
+        let chain = self.of_version(&found.handle, bytes).await?;
+        let own = chain.member(found.handle.target).ok_or(Status::StaleChain)?;
+        // The data of a member that is in are changed along the chain only.
+        if !own.is_refilling && !matches!(change, member::Change::Modified(_)) {
+            return Err(Status::StaleChain.into());
+        }
+        self.check_sender(&found.handle, Sender::Refills, connection)?;
+        let range = match &change {
+            member::Change::Fill(fill) => fill.offset..fill.offset.saturating_add(fill.data.len() as u64),
+            member::Change::Clear(clear) => clear.offset..clear.offset.saturating_add(clear.len),
+            // The head holds a shared lock, and no change is under way.
+            member::Change::Modified(_) | member::Change::Sync => 0..0,
+            member::Change::Make(_) | member::Change::Length(_) | member::Change::Remove => WHOLE,
+        };
+        let deadline = Instant::now() + CALL_TIME_MAX;
+        let asked = self.locks.ask((own.target, found.object.name), range, Kind::Alone);
+        let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
+        let (version, id) = (found.handle.chain_version, found.handle.chain);
+        if self.table.get(id).is_none_or(|now| now.version != version) {
+            return Err(Status::StaleChain.into());
+        }
+        let target = Arc::clone(&found.target);
+        self.finish(deadline, async move {
+            let done = target.run(move |o| work(o, &found, change)).await;
+            drop(lock);
+            Ok(done?)
+        })
+        .await
+    }
+}
+
+fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), ObjectError> {
+    let (object, handle) = (found.object, found.handle);
+    match change {
+        member::Change::Make(epochs) => {
+            let member::Epochs { epoch, layout_epoch, truncated } = epochs;
+            let (incarnation, chain) = (handle.incarnation, handle.chain);
+            // The head's epochs, also if they are earlier: the state machine may count anew after a restore.
+            let has_none = (epoch, layout_epoch, truncated) == (0, 0, 0);
+            let incarnation = if has_none { 0 } else { incarnation };
+            o.make_of_chain(object.name, |_| Mark { incarnation, epoch, layout_epoch, truncated, chain })
+        }
+        member::Change::Fill(member::Fill { offset, data }) => o.write(object, offset, &data).map(drop),
+        member::Change::Clear(member::Clear { offset, len }) => o.clear(object, offset, len),
+        member::Change::Length(len) => o.set_length(object.name, len),
+        member::Change::Sync => o.commit(object),
+        member::Change::Remove => o.remove(&[object.name]),
+        member::Change::Modified(told_ns) => o.tell_time(object.name, told_ns),
+    }
+}

@@ -1,0 +1,141 @@
+//! Work on the objects of a target that only members of chains need.
+
+use std::sync::atomic::Ordering;
+
+use wire::xdr::Payload;
+
+use crate::epoch::{Entry, Mark, ObjectRef};
+use crate::object::{ObjectName, ObjectStat};
+use crate::objects::{ObjectError, Objects, end_of};
+
+/// State of an object before a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// The change may begin, and nothing but the disk can refuse it.
+    Now,
+    /// The call's epoch is later than the object's.
+    LaterEpoch,
+}
+
+impl Objects {
+    /// Makes an object of a chain, empty and durable, and notes the chain. `mark` gives the mark after the
+    /// one that the object has.
+    pub(crate) fn make_of_chain(
+        &self,
+        name: ObjectName,
+        mark: impl FnOnce(Mark) -> Mark,
+    ) -> Result<(), ObjectError> {
+        self.make(&[name])?;
+        let open = self.find(name)?;
+        open.gate.replace(|stored| match mark(stored) {
+            same if same == stored => Ok(stored),
+            new => self.store_mark(&name, &open, new),
+        })
+    }
+
+    /// Without blocking: true if the object is open, has the epoch of the call, and there is room for
+    /// `bytes`, which is taken. False: [`Objects::prepare`] finds out.
+    pub(crate) fn is_ready(&self, object: ObjectRef, offset: u64, bytes: u64) -> bool {
+        self.check().is_ok()
+            && end_of(offset, bytes).is_ok()
+            && self.open.lock().get(&object.name).is_some_and(|open| {
+                matches!(open.gate.enter(object.epoch), Entry::Entered(_)) && self.capacity.take_known(bytes)
+            })
+    }
+
+    /// Finds the object, compares epochs, and takes room for `bytes`.
+    pub(crate) fn prepare(&self, object: ObjectRef, offset: u64, bytes: u64) -> Result<Ready, ObjectError> {
+        self.check()?;
+        end_of(offset, bytes)?;
+        let open = self.find(object.name)?;
+        let ready = match open.gate.enter(object.epoch) {
+            Entry::Entered(_) => Ready::Now,
+            Entry::Stale => return Err(ObjectError::StaleEpoch),
+            Entry::Later => return Ok(Ready::LaterEpoch),
+        };
+        if bytes > 0 {
+            self.take_room(bytes)?;
+        }
+        Ok(ready)
+    }
+
+    /// Raises the object's epoch to that of the call.
+    pub(crate) fn raise(&self, object: ObjectRef) -> Result<(), ObjectError> {
+        let open = self.find(object.name)?;
+        self.enter(&open, object).map(drop)
+    }
+
+    /// Writes bytes that there is room for; durably, if so wanted.
+    pub(crate) fn write_of_chain(
+        &self,
+        object: ObjectRef,
+        offset: u64,
+        data: &Payload,
+        stable: bool,
+    ) -> Result<(), ObjectError> {
+        self.write_in_room(object, offset, data)?;
+        if stable { self.commit(object) } else { Ok(()) }
+    }
+
+    /// Makes a range a hole, durably; writes zeros where the file system makes no holes.
+    pub(crate) fn punch_or_clear(&self, object: ObjectRef, offset: u64, len: u64) -> Result<(), ObjectError> {
+        match self.punch(object, offset, len) {
+            Err(ObjectError::NotSupported) => {
+                self.clear(object, offset, len)?;
+                self.commit(object)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Sets the length of an object, longer or shorter, whatever its epoch is.
+    pub(crate) fn set_length(&self, name: ObjectName, len: u64) -> Result<(), ObjectError> {
+        end_of(len, 0)?;
+        let open = self.find(name)?;
+        if open.stat().map_err(|e| self.trouble("look at", &name, e))?.len == len {
+            return Ok(());
+        }
+        let outcome = self.disk.set_len(&open.file, len);
+        open.touch();
+        outcome.map_err(|e| self.trouble("set the length of", &name, e))
+    }
+
+    /// The mark of an object; none: the object is not there.
+    pub(crate) fn mark_of(&self, name: ObjectName) -> Result<Option<Mark>, ObjectError> {
+        match self.find(name) {
+            Ok(open) => Ok(Some(open.gate.mark())),
+            Err(ObjectError::Stale | ObjectError::Lost) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes sure that the object's modification time is at least `told_ns`, and that of the next write
+    /// later.
+    pub(crate) fn tell_time(&self, name: ObjectName, told_ns: u64) -> Result<(), ObjectError> {
+        match self.find(name) {
+            Ok(open) => open.tell_time(told_ns).map_err(|e| self.trouble("set the time of", &name, e)),
+            // A removed object's time is never reported again.
+            Err(ObjectError::Stale | ObjectError::Lost) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Length and time of an object as the head reports them, and whether all members know that time. Zeros
+    /// if it is not there.
+    pub(crate) fn stat_at_head(&self, object: ObjectRef) -> Result<(ObjectStat, bool), ObjectError> {
+        let found = self.stat(object, false)?;
+        let open = match self.find(object.name) {
+            Ok(open) => open,
+            Err(ObjectError::Stale | ObjectError::Lost) => return Ok((found, true)),
+            Err(error) => return Err(error),
+        };
+        Ok((found, open.known_to_all_ns.load(Ordering::Acquire) == found.modified_ns))
+    }
+
+    /// Notes that all members know this time of the object.
+    pub(crate) fn time_is_known(&self, name: ObjectName, modified_ns: u64) {
+        if let Ok(open) = self.find(name) {
+            open.known_to_all_ns.store(modified_ns, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Reads at any member that is in: they wait for changes under way of their range.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout_at};
+use wire::data::Status;
+
+use super::locks::{Kind, RangeLock};
+use super::objects::Ready;
+use super::{CALL_TIME_MAX, Caller, Chains, Trouble};
+use crate::objects::{ObjectError, Objects};
+use crate::server::Found;
+
+impl Chains {
+    /// Reads `range` by `work`.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        found: &Found,
+        range: Range<u64>,
+        caller: Caller,
+        work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        if found.handle.chain_version != 0 {
+            // The head compares a member that is being refilled, or a member takes back what the next one
+            // refused: the caller holds the lock.
+            let chain = self.of_version(&found.handle, 0).await?;
+            chain.member(found.handle.target).ok_or(Status::StaleChain)?;
+            return Ok(found.target.run(work).await?);
+        }
+        let lock = self.lock_to_read(found, range, caller).await?;
+        let done = found.target.run(work).await;
+        drop(lock);
+        let objects = found.target.objects();
+        if done.is_err() && (objects.failed() || objects.lost()) {
+            // The target is about to leave the chain, and the other members have the bytes.
+            return Err(Status::ChainWaits.into());
+        }
+        let done = done?;
+        // The lease may have ended while the disk was slow, and others may have written since.
+        self.table.serving(found.handle.chain, found.handle.target)?;
+        Ok(done)
+    }
+
+    /// Waits until no change of `range` is under way; others wait for this lock then. The object has the
+    /// epoch of the call afterwards, at all members.
+    pub(super) async fn lock_to_read(
+        self: &Arc<Self>,
+        found: &Found,
+        range: Range<u64>,
+        caller: Caller,
+    ) -> Result<RangeLock, Trouble> {
+        let deadline = Instant::now() + CALL_TIME_MAX;
+        self.serving(&found.handle, caller).await?;
+        self.same_epoch(found, caller).await?;
+        let asked = self.locks.ask((found.handle.target, found.object.name), range, Kind::Shared);
+        let waiting = asked.waits().then(|| self.metrics.waits());
+        let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
+        drop(waiting);
+        // It may have waited for long.
+        self.serving(&found.handle, caller).await?;
+        Ok(lock)
+    }
+
+    /// Raises the object's epoch at all members, if the call's is later. An object that is not there is not
+    /// found by the read either.
+    pub(super) async fn same_epoch(self: &Arc<Self>, found: &Found, caller: Caller) -> Result<(), Trouble> {
+        let object = found.object;
+        if found.target.objects().is_ready(object, 0, 0) {
+            return Ok(());
+        }
+        match found.target.run(move |o| o.prepare(object, 0, 0)).await {
+            Ok(Ready::LaterEpoch) => self.raise(found, caller).await,
+            Ok(Ready::Now) | Err(ObjectError::Lost | ObjectError::Stale) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Refilling: the head of a chain gives a member all that it lacks.
+//!
+//! ```text
+//! for each object of the chain at the head      make it, epochs, length ─▶ compare each MiB, send what differs
+//! for each object of the chain at the member    remove it, if the head has none
+//! report {chain, version, target}               with each registration, until the chain has a later version
+//! ```
+//!
+//! The member gets all new changes meanwhile. Each step holds the lock of its range at the head, so no change
+//! of the range is under way, and the bytes that are compared are those of all members. What was compared
+//! once stays equal. A change that began under the version before ends only when the member has it, too
+//! (`chain::forward`). A new version begins the refilling anew: it reads again, and sends only what differs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wire::cluster::register::Refilled;
+use wire::data::{Procedure, Status, list};
+
+use super::Chains;
+use super::table::{Chain, Member};
+use crate::list::name;
+use crate::object::ObjectName;
+use crate::peers::Use;
+use crate::server::Targets;
+use crate::target::Target;
+
+/// Chains that are refilled at a time: each holds 2 MiB, and one stream to one member.
+const CHAINS_AT_A_TIME: usize = 4;
+/// Objects of a page of the list.
+const PAGE: u32 = 256;
+/// Time limit of a page: a member reads the marks of all its objects up to the end of the page.
+const LIST_TIME_MAX: Duration = Duration::from_secs(60);
+/// Pause before a chain is begun again whose member did not answer.
+const RETRY: Duration = Duration::from_secs(1);
+/// Bytes compared per second by all refills while no client writes to chains here: less than one disk reads.
+const IDLE_BYTES_PER_S: u64 = 256 << 20;
+/// The same while clients write: a third of a link of 1 Gbit/s.
+const BUSY_BYTES_PER_S: u64 = 40 << 20;
+
+/// Reason why the refilling of a member ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// The chain has another version, or the server no lease.
+    Changed,
+    /// The member answered so, or not at all (none), or the own disk failed.
+    Failed(Option<Status>),
+}
+
+impl From<crate::ObjectError> for Stopped {
+    fn from(error: crate::ObjectError) -> Self {
+        Stopped::Failed(Some(crate::data_program::refusal(error)))
+    }
+}
+
+/// A member that is refilled, and the head that refills it.
+pub(super) struct Refill {
+    pub chains: Arc<Chains>,
+    pub target: Arc<Target>,
+    pub chain: Arc<Chain>,
+    pub member: Member,
+}
+
+/// Members that were refilled, by chain, and the version.
+#[derive(Default)]
+pub(super) struct RefilledMembers(Mutex<HashMap<u64, (u32, Vec<u64>)>>);
+
+impl RefilledMembers {
+    fn has(&self, chain: &Chain, target: u64) -> bool {
+        let all = self.0.lock();
+        all.get(&chain.id).is_some_and(|(version, done)| *version == chain.version && done.contains(&target))
+    }
+
+    fn add(&self, chain: &Chain, target: u64) {
+        let mut all = self.0.lock();
+        let (version, done) = all.entry(chain.id).or_default();
+        if *version != chain.version {
+            (*version, *done) = (chain.version, Vec::new());
+        }
+        done.push(target);
+    }
+}
+
+/// Pace of all refills of this server.
+#[derive(Default)]
+pub(super) struct Pace(Mutex<Option<(Instant, u64)>>);
+
+impl Pace {
+    /// Waits until `bytes` more may be compared. `changes`: changes of clients so far.
+    pub(super) async fn take(&self, bytes: u64, changes: u64) {
+        let until = {
+            let mut last = self.0.lock();
+            let now = Instant::now();
+            let (next, before) = last.unwrap_or((now, changes));
+            let rate = if changes == before { IDLE_BYTES_PER_S } else { BUSY_BYTES_PER_S };
+            let next = next.max(now) + Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate);
+            *last = Some((next, changes));
+            next
+        };
+        tokio::time::sleep_until(until).await;
+    }
+}
+
+impl Chains {
+    /// Members that have been refilled, in the current versions of their chains.
+    pub(crate) fn refilled_members(&self) -> Vec<Refilled> {
+        let mut all = self.refilled.0.lock();
+        all.retain(|id, (version, _)| self.table.get(*id).is_some_and(|chain| chain.version == *version));
+        let of_chain = |(id, (version, targets)): (&u64, &(u32, Vec<u64>))| {
+            let (chain, version) = (*id, *version);
+            targets.iter().map(move |target| Refilled { chain, version, target: *target }).collect::<Vec<_>>()
+        };
+        all.iter().flat_map(of_chain).collect()
+    }
+
+    /// Refills members of the chains that this server's targets lead, for ever.
+    pub(crate) async fn refill(self: Arc<Self>, targets: Arc<Targets>) {
+        let mut running = JoinSet::new();
+        let mut refilled: Vec<u64> = Vec::new();
+        let mut news = self.table.news();
+        loop {
+            for (target, chain) in self.table.led_by(&targets.ids()) {
+                if running.len() >= CHAINS_AT_A_TIME {
+                    break;
+                }
+                let lacks =
+                    |member: &&Member| member.is_refilling && !self.refilled.has(&chain, member.target);
+                let Some(member) = chain.others(target).find(lacks).cloned() else { continue };
+                let Some(target) = targets.get(target).filter(|_| !refilled.contains(&chain.id)) else {
+                    continue;
+                };
+                refilled.push(chain.id);
+                let refill = Refill { chains: Arc::clone(&self), target, chain, member };
+                running.spawn(refill.run());
+            }
+            self.metrics.refilling.set(running.len() as i64);
+            tokio::select! {
+                // Also each extension of the lease: once a second.
+                changed = news.changed() => if changed.is_err() { return },
+                Some(ended) = running.join_next() => match ended {
+                    Ok(chain) => refilled.retain(|id| *id != chain),
+                    Err(error) => {
+                        tracing::error!(%error, "the refilling of a member of a chain ended");
+                        running.shutdown().await;
+                        refilled.clear();
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Refill {
+    /// Refills the member. Returns the chain's id.
+    async fn run(self) -> u64 {
+        let (id, version) = (self.chain.id, self.chain.version);
+        let began = Instant::now();
+        tracing::info!(chain = %format!("{id:016x}"), version, member = %self.member.address, "refills a member");
+        match self.all().await {
+            Ok(objects) => {
+                self.chains.refilled.add(&self.chain, self.member.target);
+                tracing::info!(
+                    chain = %format!("{id:016x}"), version, member = %self.member.address, objects,
+                    seconds = began.elapsed().as_secs(), "refilled a member"
+                );
+            }
+            Err(Stopped::Changed) => {}
+            Err(Stopped::Failed(status)) => {
+                tracing::warn!(
+                    chain = %format!("{id:016x}"), version, member = %self.member.address, ?status,
+                    "refilling a member failed, trying again"
+                );
+                let _ = tokio::time::timeout(RETRY, self.chains.table.later_than(id, version)).await;
+            }
+        }
+        id
+    }
+
+    async fn all(&self) -> Result<u64, Stopped> {
+        let mut objects = 0;
+        let mut after = None;
+        loop {
+            self.still_leads()?;
+            let chain = self.chain.id;
+            let page = self.target.run(move |o| o.list_of_chain(after, PAGE, chain)).await?;
+            for entry in &page.objects {
+                self.object(name(entry)).await?;
+                objects += 1;
+            }
+            after = page.next();
+            if after.is_none() {
+                break;
+            }
+        }
+        self.remove_others().await?;
+        Ok(objects)
+    }
+
+    /// Removes the objects of the chain that only the member has: they were removed while it was away.
+    async fn remove_others(&self) -> Result<(), Stopped> {
+        let peer = self.chains.peers.get(self.member.address, Use::Fetch);
+        let mut args =
+            list::Args { target: self.member.target, after: None, max: PAGE, chain: self.chain.id };
+        loop {
+            let answer: Result<list::Res, _> = peer.call(Procedure::List as u32, &args, LIST_TIME_MAX).await;
+            let page = answer.map_err(|_| Stopped::Failed(None))?.map_err(|e| Stopped::Failed(Some(e)))?;
+            let names: Vec<ObjectName> = page.objects.iter().map(name).collect();
+            for name in names {
+                self.remove_if_missing(name).await?;
+            }
+            args.after = page.next();
+            if args.after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// An error unless this server leads the chain, in the same version.
+    pub(super) fn still_leads(&self) -> Result<(), Stopped> {
+        match self.chains.table.serving(self.chain.id, self.target.id()) {
+            Ok(chain) if chain.version == self.chain.version => Ok(()),
+            _ => Err(Stopped::Changed),
+        }
+    }
+}

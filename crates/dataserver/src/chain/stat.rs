@@ -1,0 +1,119 @@
+//! Lengths and times of objects with copies. The head tells them.
+//!
+//! A length is told when no change is under way, so all members have it. Clocks of members differ, and each
+//! member sets the time of a write by its own clock. So the head makes the time that it tells known to all
+//! members before it tells the time: the times of their objects are then at least this, and each later write
+//! gets a later time, also at another head. A time that was told never goes back, and no write goes
+//! unnoticed. After a change of the head the time may be later although nothing was written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use wire::data::{Procedure, Status, member, stat};
+use wire::handle::ObjectHandle;
+
+use super::locks::WHOLE;
+use super::{CALL_TIME_MAX, Caller, Chains, Change, Trouble};
+use crate::object::ObjectStat;
+use crate::peers::Use;
+use crate::server::Found;
+
+/// Time limit of a member's answer.
+const TELL_TIME_MAX: Duration = Duration::from_secs(5);
+
+impl Chains {
+    /// Length and time of an object, durable first if `sync`.
+    pub(crate) async fn stat(
+        self: &Arc<Self>,
+        found: &Found,
+        sync: bool,
+        caller: Caller,
+    ) -> Result<ObjectStat, Trouble> {
+        if let (true, Caller::Server(connection)) = (found.handle.chain_version != 0, caller) {
+            self.forwarded(found.clone(), Change::Raise, connection).await?;
+            return Ok(ObjectStat::default());
+        }
+        let deadline = Instant::now() + CALL_TIME_MAX;
+        loop {
+            let chain = self.serving(&found.handle, caller).await?;
+            let Some(head) = chain.head() else { return Err(Status::ChainWaits.into()) };
+            if head.target == found.handle.target {
+                return self.stat_as_head(found, sync, caller, deadline).await;
+            }
+            let handle = ObjectHandle { target: head.target, ..found.handle };
+            let args = stat::Args { handles: vec![handle.seal_for(found.holder, &self.key)], sync };
+            let peer = self.peers.get(head.address, Use::Relay);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let answer: Result<stat::Res, _> = peer.call(Procedure::Stat as u32, &args, left).await;
+            match answer {
+                Ok(Ok(found)) => {
+                    let one = found.objects.first().copied().unwrap_or_default();
+                    return Ok(ObjectStat { len: one.len, modified_ns: one.modified_ns });
+                }
+                Ok(Err(status)) if !matches!(status, Status::StaleChain | Status::ChainWaits) => {
+                    return Err(status.into());
+                }
+                _ if Instant::now() >= deadline => return Err(Status::ChainWaits.into()),
+                // STAT may be sent again: it changes nothing but the epoch.
+                _ => self.table.later_or_pause(chain.id, chain.version).await,
+            }
+        }
+    }
+
+    async fn stat_as_head(
+        self: &Arc<Self>,
+        found: &Found,
+        sync: bool,
+        caller: Caller,
+        deadline: Instant,
+    ) -> Result<ObjectStat, Trouble> {
+        if sync {
+            self.lead(found.clone(), Change::Commit, caller).await?;
+        }
+        let lock = self.lock_to_read(found, WHOLE, caller).await?;
+        let object = found.object;
+        let (told, is_known) = found.target.run(move |o| o.stat_at_head(object)).await?;
+        if !is_known {
+            let all = self.tell_time(found, told.modified_ns);
+            timeout_at(deadline, all).await.map_err(|_| Status::ChainWaits)??;
+            let objects = found.target.run(move |o| {
+                o.time_is_known(object.name, told.modified_ns);
+                Ok(())
+            });
+            objects.await?;
+        }
+        drop(lock);
+        let chain = self.table.serving(found.handle.chain, found.handle.target)?;
+        // Otherwise the new head may know a later one.
+        chain.is_head(found.handle.target).then_some(told).ok_or(Status::StaleChain.into())
+    }
+
+    /// Makes a time known to all members of the latest known version.
+    async fn tell_time(&self, found: &Found, modified_ns: u64) -> Result<(), Status> {
+        let id = found.handle.chain;
+        loop {
+            let chain = self.table.get(id).ok_or(Status::ChainWaits)?;
+            if !chain.is_head(found.handle.target) {
+                return Err(Status::StaleChain);
+            }
+            let mut done = true;
+            for other in chain.others(found.handle.target) {
+                let handle =
+                    ObjectHandle { target: other.target, chain_version: chain.version, ..found.handle };
+                let change = member::Change::Modified(modified_ns);
+                let args = member::Args { handle: handle.seal_for(found.holder, &self.key), change };
+                let peer = self.peers.get(other.address, Use::Fetch);
+                let answer: Result<member::Res, _> = tokio::select! {
+                    answer = peer.call(Procedure::Member as u32, &args, TELL_TIME_MAX) => answer,
+                    () = self.table.later_than(id, chain.version) => { done = false; break }
+                };
+                done &= matches!(answer, Ok(Ok(())));
+            }
+            if done && self.table.get(id).is_some_and(|now| now.version == chain.version) {
+                return Ok(());
+            }
+            self.table.later_or_pause(id, chain.version).await;
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Chains of this server's targets, and its lease, as the leader of the metaservers told them. Nothing of
+//! this is durable: a process that starts serves no column with copies until it has a lease and its chains.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::Clock;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use wire::data::{self, MemberState, WriteVerifier};
+
+/// Chains that are kept: 64 for each of 1024 targets, far more than one server has.
+const CHAINS_MAX: usize = 65_536;
+/// Members of a chain that are believed: three copies, and members that are being replaced.
+const MEMBERS_MAX: usize = 16;
+
+/// Pause before a call to another member is repeated.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A member that takes part in the changes of its chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub target: u64,
+    pub address: SocketAddr,
+    /// True if it is being refilled: it gets all changes, and serves nothing.
+    pub is_refilling: bool,
+}
+
+/// A chain in one version.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub id: u64,
+    pub version: u32,
+    pub verifier: WriteVerifier,
+    /// In the order of forwarding: the members that are in, then those that are being refilled. So a member
+    /// that has all data stands before every one that has not, and takes its place without a gap.
+    members: Vec<Member>,
+}
+
+impl Chain {
+    /// None: a member's address is no address, or there are too many members.
+    fn new(told: &data::Chain) -> Option<Self> {
+        if told.members.len() > MEMBERS_MAX {
+            return None;
+        }
+        let mut members = Vec::with_capacity(told.members.len());
+        for state in [MemberState::In, MemberState::Refilling] {
+            for member in told.members.iter().filter(|member| member.state == state) {
+                let address = std::str::from_utf8(&member.address).ok()?.parse().ok()?;
+                let is_refilling = state == MemberState::Refilling;
+                members.push(Member { target: member.target, address, is_refilling });
+            }
+        }
+        Some(Self { id: told.id, version: told.version, verifier: told.verifier.to_be_bytes(), members })
+    }
+
+    /// The member that orders the changes; none: no member is in.
+    pub(crate) fn head(&self) -> Option<&Member> {
+        self.members.first().filter(|head| !head.is_refilling)
+    }
+
+    pub(crate) fn is_head(&self, target: u64) -> bool {
+        self.head().is_some_and(|head| head.target == target)
+    }
+
+    /// The member with this target; none: it is away, or was never one.
+    pub(crate) fn member(&self, target: u64) -> Option<&Member> {
+        self.members.iter().find(|member| member.target == target)
+    }
+
+    /// The member that a change goes to after `target`.
+    pub(crate) fn next(&self, target: u64) -> Option<&Member> {
+        let at = self.members.iter().position(|member| member.target == target)?;
+        self.members.get(at + 1)
+    }
+
+    /// All members but `target`.
+    pub(crate) fn others(&self, target: u64) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(move |member| member.target != target)
+    }
+}
+
+/// Reason why a target does not serve a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotServing {
+    /// It has no lease, or does not know the chain, or the chain has no head: this may pass.
+    Waits,
+    /// It is no member.
+    NoMember,
+    /// It is being refilled.
+    Refilling,
+}
+
+/// The table.
+pub(crate) struct ChainTable {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// Counts the changes of the table and of the lease.
+    news: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    chains: HashMap<u64, Arc<Chain>>,
+    /// End of the lease by the monotonic clock.
+    lease_until: Duration,
+    /// Version of the cluster map whose chains are all here; 0: none.
+    map_version: u64,
+}
+
+impl ChainTable {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default(), news: watch::Sender::new(0) }
+    }
+
+    /// Takes over the chains whose version is later than the one that is known.
+    pub(crate) fn tell(&self, chains: &[data::Chain]) {
+        let mut state = self.state.lock();
+        for told in chains {
+            let known = state.chains.get(&told.id).map(|chain| chain.version);
+            if known.is_some_and(|version| version >= told.version) {
+                continue;
+            }
+            match Chain::new(told) {
+                Some(_) if known.is_none() && state.chains.len() >= CHAINS_MAX => {
+                    tracing::error!(chain = told.id, "too many chains: this one is not served here");
+                }
+                Some(chain) => {
+                    state.chains.insert(told.id, Arc::new(chain));
+                }
+                None => {
+                    tracing::error!(chain = told.id, "malformed members of a chain: the change is ignored")
+                }
+            }
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// Notes that the chains of this version of the cluster map have been told.
+    pub(crate) fn set_map_version(&self, version: u64) {
+        let mut state = self.state.lock();
+        state.map_version = state.map_version.max(version);
+    }
+
+    /// Version of the cluster map whose chains are all known; 0: none.
+    pub(crate) fn map_version(&self) -> u64 {
+        self.state.lock().map_version
+    }
+
+    /// Extends the lease. `from`: time by the monotonic clock when it was asked for.
+    pub(crate) fn extend_lease(&self, from: Duration, time: Duration) {
+        let mut state = self.state.lock();
+        state.lease_until = state.lease_until.max(from.saturating_add(time));
+        drop(state);
+        self.notify();
+    }
+
+    /// Forgets all: the chains are another incarnation's from now on.
+    pub(crate) fn forget(&self) {
+        *self.state.lock() = State::default();
+        self.notify();
+    }
+
+    fn notify(&self) {
+        self.news.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Chain>> {
+        self.state.lock().chains.get(&id).cloned()
+    }
+
+    /// All chains that one of `targets` is the head of, while the server has a lease.
+    pub(crate) fn led_by(&self, targets: &[u64]) -> Vec<(u64, Arc<Chain>)> {
+        let state = self.state.lock();
+        if self.clock.monotonic() >= state.lease_until {
+            return Vec::new();
+        }
+        let head = |chain: &Arc<Chain>| targets.iter().copied().find(|target| chain.is_head(*target));
+        state.chains.values().filter_map(|chain| Some((head(chain)?, Arc::clone(chain)))).collect()
+    }
+
+    /// The chain, if `target` is a member of it that serves, and its server has a lease.
+    pub(crate) fn serving(&self, id: u64, target: u64) -> Result<Arc<Chain>, NotServing> {
+        let state = self.state.lock();
+        let chain = state.chains.get(&id).ok_or(NotServing::Waits)?;
+        if self.clock.monotonic() >= state.lease_until {
+            return Err(NotServing::Waits);
+        }
+        let member = chain.member(target).ok_or(NotServing::NoMember)?;
+        match (member.is_refilling, chain.head()) {
+            (_, None) => Err(NotServing::Waits),
+            (true, Some(_)) => Err(NotServing::Refilling),
+            (false, Some(_)) => Ok(Arc::clone(chain)),
+        }
+    }
+
+    /// The same, when the reason why not may pass, after at most `hold`.
+    pub(crate) async fn serving_soon(
+        &self,
+        id: u64,
+        target: u64,
+        hold: Duration,
+    ) -> Result<Arc<Chain>, NotServing> {
+        match self.serving(id, target) {
+            Err(NotServing::Waits) if !hold.is_zero() => {}
+            found => return found,
+        }
+        let served = async {
+            let mut news = self.news.subscribe();
+            loop {
+                match self.serving(id, target) {
+                    Err(NotServing::Waits) => {}
+                    found => return found,
+                }
+                if news.changed().await.is_err() {
+                    return Err(NotServing::Waits);
+                }
+            }
+        };
+        tokio::time::timeout(hold, served).await.unwrap_or(Err(NotServing::Waits))
+    }
+
+    /// Waits until the chain has a later version than this.
+    pub(crate) async fn later_than(&self, id: u64, version: u32) {
+        let mut news = self.news.subscribe();
+        while self.get(id).is_none_or(|chain| chain.version <= version) {
+            // The sender is in this table, and lives as long.
+            let _ = news.changed().await;
+        }
+    }
+
+    /// Waits until the chain has a later version than this, or for the pause before a call is repeated.
+    pub(crate) async fn later_or_pause(&self, id: u64, version: u32) {
+        let _ = tokio::time::timeout(RETRY, self.later_than(id, version)).await;
+    }
+
+    /// News of each change of the table and of the lease.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// Waits until `target` is not the head of the chain.
+    pub(crate) async fn other_head_than(&self, id: u64, target: u64) {
+        let mut news = self.news.subscribe();
+        while self.get(id).is_none_or(|chain| chain.is_head(target)) {
+            let _ = news.changed().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host::ManualClock;
+
+    use super::*;
+
+    fn told(version: u32, states: &[MemberState]) -> data::Chain {
+        let address = bytes::Bytes::from_static(b"127.0.0.1:1");
+        let member = |(at, state): (usize, &MemberState)| data::Member {
+            target: at as u64 + 1,
+            address: address.clone(),
+            state: *state,
+        };
+        data::Chain { id: 9, version, verifier: 1, members: states.iter().enumerate().map(member).collect() }
+    }
+
+    #[test]
+    fn members_that_are_in_stand_before_those_that_are_refilled() {
+        use MemberState::{Away, In, Refilling};
+        let chain = Chain::new(&told(1, &[Away, Refilling, In, In])).unwrap();
+        assert!(chain.is_head(3));
+        assert_eq!(chain.next(3).map(|m| m.target), Some(4));
+        assert_eq!(chain.next(4).map(|m| (m.target, m.is_refilling)), Some((2, true)));
+        assert_eq!(chain.next(2), None);
+        assert_eq!((chain.next(1), chain.member(1)), (None, None));
+        assert_eq!(Chain::new(&told(1, &[Refilling, Away])).unwrap().head(), None);
+        let mut nowhere = told(1, &[In]);
+        nowhere.members[0].address = bytes::Bytes::from_static(b"\xff");
+        assert_eq!(Chain::new(&nowhere), None);
+    }
+
+    #[test]
+    fn nothing_is_served_without_a_lease_or_by_an_earlier_version() {
+        use MemberState::{Away, In};
+        let clock = Arc::new(ManualClock::default());
+        let table = ChainTable::new(clock.clone());
+        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "unknown");
+        table.tell(&[told(2, &[In, Away])]);
+        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "no lease");
+        table.extend_lease(clock.monotonic(), Duration::from_secs(2));
+        assert_eq!(table.serving(9, 1).map(|chain| chain.version), Ok(2));
+        assert_eq!(table.serving(9, 2), Err(NotServing::NoMember));
+        table.tell(&[told(1, &[Away, In])]);
+        assert_eq!(table.serving(9, 1).map(|chain| chain.version), Ok(2), "the earlier one is ignored");
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "the lease is over");
+        table.extend_lease(Duration::from_secs(1), Duration::from_secs(1));
+        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "it was over before the answer came");
+    }
+}

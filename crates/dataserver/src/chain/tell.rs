@@ -1,0 +1,67 @@
+//! The leader's word about chains, and this server's report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wire::cluster::register::Refilled;
+use wire::data;
+
+use crate::DataServer;
+
+impl DataServer {
+    /// Random number of this run of the process, for its registration: what an earlier run had not synced is
+    /// lost.
+    #[must_use]
+    pub fn process(&self) -> u64 {
+        self.process
+    }
+
+    /// Version of the cluster map whose chains this server knows, for its registration; 0: none.
+    #[must_use]
+    pub fn chains_of_map(&self) -> u64 {
+        self.chains.table.map_version()
+    }
+
+    /// Members that this server has refilled as the head of their chains, for its registration. Each is
+    /// reported until its chain has a later version.
+    #[must_use]
+    pub fn refilled(&self) -> Vec<Refilled> {
+        self.chains.refilled_members()
+    }
+
+    /// Refills members of the chains that this server leads, for ever: a task of its own.
+    pub fn refill_members(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.chains).refill(Arc::clone(&self.targets))
+    }
+
+    /// The time from which a lease counts: the time by the monotonic clock, to be asked for before a
+    /// registration is sent.
+    #[must_use]
+    pub fn lease_begins(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// Takes over chains. Of each chain only a later version than the known one counts.
+    pub fn tell_chains(&self, chains: &[data::Chain]) {
+        self.chains.table.tell(chains);
+    }
+
+    /// Takes over all chains of this server's targets, of this version of the cluster map, from an answer to
+    /// a registration.
+    pub fn tell_all_chains(&self, map_version: u64, chains: &[data::Chain]) {
+        self.chains.table.tell(chains);
+        self.chains.table.set_map_version(map_version);
+    }
+
+    /// Extends the lease of the members here to `time` after `from`, which [`DataServer::lease_begins`]
+    /// returned.
+    pub fn extend_lease(&self, from: Duration, time: Duration) {
+        self.chains.table.extend_lease(from, time);
+    }
+
+    /// Counts of the chains.
+    #[must_use]
+    pub fn chain_metrics(&self) -> &Arc<crate::ChainMetrics> {
+        self.chains.metrics()
+    }
+}

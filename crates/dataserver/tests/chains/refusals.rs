@@ -1,0 +1,109 @@
+//! Members that refuse, hang, or send a change twice.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use host::SystemEntropy;
+use nfs::{Answer, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
+use wire::data::{Call, PROGRAM, Procedure, Reply, Run, Status, VERSION};
+use wire::data::{list, read_plus, write};
+use wire::handle::ObjectHandle;
+use wire::rpc::Rejection;
+
+use crate::{Away, In, World, call, key, peer_key, until};
+
+/// A member without room, whose object has these bytes.
+struct Full(PeerAuth, &'static [u8]);
+
+impl PrivateProgram for Full {
+    fn number(&self) -> u32 {
+        PROGRAM
+    }
+
+    fn version(&self) -> u32 {
+        VERSION
+    }
+
+    fn peer_auth(&self) -> &PeerAuth {
+        &self.0
+    }
+
+    fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let reply = match Call::of_number(call.header.procedure, &mut call.arguments)? {
+                Call::Write(_) => Reply::Write(Err(Status::NoSpace)),
+                Call::ReadPlus(args) => {
+                    let data = Bytes::from_static(&self.1[args.offset as usize..]).into();
+                    Reply::ReadPlus(Ok(read_plus::ResOk { runs: vec![Run::Data(data)] }))
+                }
+                _ => return Err(Rejection::SystemError),
+            };
+            Ok(encoded(&reply))
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_the_next_member_has_no_room_for_is_taken_back() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    let auth = PeerAuth::new(peer_key(), Arc::new(SystemEntropy));
+    let full = Arc::new(nfs::Authenticated(Arc::new(Full(auth, b"before"))));
+    let any = "127.0.0.1:0".parse().unwrap();
+    let full = Server::start(any, Programs::new(vec![full]), Limits::default(), Arc::default()).await.unwrap();
+    world.instead = Some((1, full.address()));
+    world.change(&[In, In]);
+    assert_eq!(world.write(0, 5, 2, &b"XX"[..]).await, Err(Status::NoSpace));
+    assert_eq!(world.bytes_at(0, 5).unwrap(), b"before");
+    assert_eq!(world.read(0, 5, 0, 10).await.unwrap(), &b"before"[..], "the lock is free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_waits_for_a_hung_member_until_the_chain_is_without_it() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    // The kernel accepts the connection, and nothing answers.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    world.instead = Some((1, mute.local_addr().unwrap()));
+    world.change(&[In, In]);
+    let write = world.begin_write(0, 5, 0, &b"abc"[..]);
+    until("the head has written", || world.bytes_at(0, 5).unwrap() == b"abc").await;
+    assert!(!write.is_finished());
+    world.change(&[In, Away]);
+    write.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_forwarded_change_cannot_come_late() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    // The head's connections to the tail, in the order in which the tail accepted them.
+    let (earlier, later) = (world.peer(1), world.peer(1));
+    for peer in [&earlier, &later] {
+        let args = list::Args { target: world.nodes[1].target, after: None, max: 1, chain: 0 };
+        let listed: list::Res = call(peer, Procedure::List, &args).await.unwrap();
+        listed.unwrap();
+    }
+    let forwarded = |version: u32, data: &'static [u8]| write::Args {
+        handle: ObjectHandle { chain_version: version, ..world.object(1, 5) }.seal(&key()),
+        offset: 0,
+        stable: false,
+        data: Bytes::from_static(data).into(),
+    };
+    let (first, second, third) = (forwarded(1, b"first"), forwarded(1, b"second"), forwarded(2, b"third"));
+    let written: write::Res = call(&later, Procedure::Write, &second).await.unwrap();
+    written.unwrap();
+    let late: write::Res = call(&earlier, Procedure::Write, &first).await.unwrap();
+    assert_eq!(late, Err(Status::ChainWaits), "by an earlier connection");
+    assert_eq!(world.bytes_at(1, 5).unwrap(), b"second");
+    // Of a version that the tail has not heard of: it must be sent again.
+    let early: write::Res = call(&later, Procedure::Write, &third).await.unwrap();
+    assert_eq!(early, Err(Status::ChainWaits));
+    world.change(&[In, In]);
+    let written: write::Res = call(&later, Procedure::Write, &third).await.unwrap();
+    written.unwrap();
+    let stale: write::Res = call(&later, Procedure::Write, &second).await.unwrap();
+    assert_eq!(stale, Err(Status::StaleChain), "of an earlier version");
+    assert_eq!(world.bytes_at(1, 5).unwrap(), b"thirdd");
+}
