@@ -62,7 +62,9 @@ impl Admin {
         for ds in &data_servers {
             let labels = |caller| [("role", "dataserver"), ("server", ds.name()), ("caller", caller)];
             registries.push(metrics::registry(ds.metrics(), &labels("client")));
-            registries.push(metrics::registry(ds.data_metrics(), &labels("metaserver")));
+            let mut registry = metrics::registry(ds.data_metrics(), &labels("metaserver"));
+            ds.chain_metrics().register(&mut registry);
+            registries.push(registry);
         }
         let metaservers = servers.first().map(|ds| Arc::clone(&ds.metaservers));
         let mut build = metrics::build_info(VERSION);

@@ -50,6 +50,7 @@ pub(crate) struct RunningDs {
     server: Server,
     heartbeat: JoinHandle<()>,
     sweeper: JoinHandle<()>,
+    refiller: JoinHandle<()>,
 }
 
 /// Interval of the sweeps of the targets' trash, and of the sessions of clients that are no longer admitted.
@@ -99,13 +100,15 @@ impl RunningDs {
         let heartbeat =
             tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, Arc::clone(&metaservers)));
         let sweeper = tokio::spawn(sweep(Arc::clone(&data_server)));
-        Ok(Self { data_server, metaservers, server, heartbeat, sweeper })
+        let refiller = tokio::spawn(data_server.refill_members());
+        Ok(Self { data_server, metaservers, server, heartbeat, sweeper, refiller })
     }
 
     /// Stops the server. Unstable writes stay in the page cache, and the next start syncs them.
     pub(crate) fn stop(self) {
         self.heartbeat.abort();
         self.sweeper.abort();
+        self.refiller.abort();
         self.server.stop();
     }
 }

@@ -133,6 +133,17 @@ async fn beat_one(
     }
 }
 
+/// Takes over the chains and the lease in an answer to a registration. The chains first: a lease without them
+/// would serve by an earlier version.
+fn tell_chains(server: &DataServer, lease_begins: Duration, args: &register::Args, done: &register::ResOk) {
+    if done.map_version != args.chains_of_map {
+        server.tell_all_chains(done.map_version, &done.chains);
+    }
+    if done.chain_lease_ms > 0 {
+        server.extend_lease(lease_begins, Duration::from_millis(u64::from(done.chain_lease_ms)));
+    }
+}
+
 async fn register(
     server: &Arc<DataServer>,
     advertise: SocketAddr,
@@ -143,6 +154,8 @@ async fn register(
     let asked = Arc::clone(server);
     let targets = tokio::task::spawn_blocking(move || asked.space()).await.map_err(|e| e.to_string())?;
     let obeyed = targets.first().map_or(0, |target| target.incarnation);
+    // Before the request is sent: the leader counts the lease from its arrival.
+    let lease_begins = server.lease_begins();
     let args = register::Args {
         server: server.id(),
         name: Bytes::copy_from_slice(server.name().as_bytes()),
@@ -151,9 +164,9 @@ async fn register(
         version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
         map_version: metaservers.map_version(obeyed),
         clock_ms: join_client::clock_ms(),
-        process: 0,
-        chains_of_map: 0,
-        refilled: vec![],
+        process: server.process(),
+        chains_of_map: server.chains_of_map(),
+        refilled: server.refilled(),
     };
     let answer: Result<register::Res, CallFailure> =
         peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
@@ -183,6 +196,7 @@ async fn register(
                     ));
                 }
             }
+            tell_chains(server, lease_begins, &args, &done);
             server.set_trash_time(Duration::from_secs(done.trash_seconds));
             metaservers.learn(done.incarnation, done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
