@@ -42,7 +42,8 @@ fn copies_survive_data_servers_that_are_killed_one_after_another() {
         client.run(&format!(
             "head -c {FILE_MIB}M /dev/urandom >/mnt/before; cp /mnt/before {MOUNT_POINT}/before; sync {MOUNT_POINT}/before"
         ));
-        let mut work = Work::begin(&client, "data", stalls::DATA, &[MOUNT_POINT, DATA_MIB]);
+        let mut work =
+            Work::begin(&client, "data", stalls::DATA, &[&format!("{MOUNT_POINT}/work"), DATA_MIB]);
         work.does_more(1);
         for killed in 0..DATA_SERVERS {
             cluster.ds(killed).kill();

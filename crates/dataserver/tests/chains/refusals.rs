@@ -51,7 +51,8 @@ async fn a_write_that_the_next_member_has_no_room_for_is_taken_back() {
     let auth = PeerAuth::new(peer_key(), Arc::new(SystemEntropy));
     let full = Arc::new(nfs::Authenticated(Arc::new(Full(auth, b"before"))));
     let any = "127.0.0.1:0".parse().unwrap();
-    let full = Server::start(any, Programs::new(vec![full]), Limits::default(), Arc::default()).await.unwrap();
+    let full =
+        Server::start(any, Programs::new(vec![full]), Limits::default(), Arc::default()).await.unwrap();
     world.instead = Some((1, full.address()));
     world.change(&[In, In]);
     assert_eq!(world.write(0, 5, 2, &b"XX"[..]).await, Err(Status::NoSpace));
