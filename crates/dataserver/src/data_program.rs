@@ -15,6 +15,7 @@ use wire::rpc::Rejection;
 
 use crate::chain::{Caller, Chains};
 use crate::disk::Place;
+use crate::epoch::ObjectRef;
 use crate::object::{ObjectName, ObjectStat};
 use crate::objects::{ObjectError, Objects};
 use crate::ranges;
@@ -257,7 +258,7 @@ impl DataProgram {
     }
 
     pub(crate) async fn stat(&self, args: stat::Args) -> stat::Res {
-        let mut objects = vec![stat::ObjectStat::default(); args.handles.len()];
+        let mut objects = vec![None; args.handles.len()];
         let mut by_target = BTreeMap::new();
         for (at, handle) in args.handles.iter().enumerate() {
             let Found { target, object, .. } = self.find(handle)?;
@@ -266,11 +267,24 @@ impl DataProgram {
         }
         for (target, wanted) in by_target.into_values() {
             let look = move |o: &Objects| {
-                wanted.into_iter().map(|(at, object)| Ok((at, o.stat(object, args.sync)?))).collect()
+                let one = |(at, object): (usize, ObjectRef)| match o.stat(object, args.sync) {
+                    // The other objects are told: the metaserver decides what their file is then.
+                    Err(why @ (ObjectError::Lost | ObjectError::Stale)) => Ok((at, object, Err(why))),
+                    found => Ok((at, object, Ok(found?))),
+                };
+                wanted.into_iter().map(one).collect()
             };
-            let found: Vec<(usize, ObjectStat)> = target.run(look).await.map_err(refusal)?;
-            for (at, ObjectStat { len, modified_ns }) in found {
-                objects[at] = stat::ObjectStat { len, modified_ns };
+            let found: Vec<(usize, ObjectRef, Result<ObjectStat, ObjectError>)> =
+                target.run(look).await.map_err(refusal)?;
+            for (at, object, found) in found {
+                match found {
+                    Ok(ObjectStat { len, modified_ns }) => {
+                        objects[at] = Some(stat::ObjectStat { len, modified_ns });
+                    }
+                    Err(why) => {
+                        self.refusal(&target, &object.name, why); // logged
+                    }
+                }
             }
         }
         Ok(stat::ResOk { objects })

@@ -277,18 +277,13 @@ impl Objects {
         self.sync(&object.name, &open)
     }
 
-    /// Length and modification time, of one that is not there (any more) 0: what the other objects of its
-    /// file have still counts. `sync`: durable first.
+    /// Length and modification time. `sync`: durable first.
     ///
     /// # Errors
     /// [`ObjectError`].
     pub fn stat(&self, object: ObjectRef, sync: bool) -> Result<ObjectStat, ObjectError> {
         self.check()?;
-        let open = match self.find(object.name) {
-            Ok(open) => open,
-            Err(ObjectError::Stale | ObjectError::Lost) => return Ok(ObjectStat::default()),
-            Err(error) => return Err(error),
-        };
+        let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
         if sync {
             self.sync(&object.name, &open)?;

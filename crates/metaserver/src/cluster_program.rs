@@ -208,7 +208,10 @@ impl Metaserver {
             read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?
         };
         let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;
-        let inode = self.data.true_inode(inode).await.map_err(|_| Status::Delay)?;
+        let inode = self.data.true_inode(inode).await.map_err(|error| match error {
+            FileError::Io => Status::Io,
+            _ => Status::Delay,
+        })?;
         match inode.kind {
             Kind::File(file) if object.column < file.layout.columns => {
                 Ok(size::ResOk { len: file.layout.object_len(object.column, inode.size) })

@@ -58,12 +58,23 @@ pub struct CompoundContext<S> {
     pub position: Option<Position>,
     /// The delegation that the next operation returns.
     pub returns_next: Option<Stateid>,
+    /// True if the present operation is the last one.
+    pub is_last: bool,
     /// Byte limit of the present operation's results.
     pub room_bytes: usize,
     /// Reply budget for the payloads of the whole compound.
     reply_room: ReplyRoom,
     /// State of the server: current and saved filehandle and so on.
     pub state: S,
+}
+
+impl<S> CompoundContext<S> {
+    /// True if the compound has only the present operation, on a filehandle: its error is no other operation's.
+    #[must_use]
+    pub fn stands_by_itself(&self) -> bool {
+        // After SEQUENCE and PUTFH.
+        self.is_last && self.position.is_some_and(|position| position.operation == 2)
+    }
 }
 
 /// NFSv4 server: executes each operation except SEQUENCE.
@@ -175,6 +186,7 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
         session: None,
         position: None,
         returns_next: None,
+        is_last: true,
         room_bytes: 1 << 20,
         reply_room: call.room,
         state: N::State::default(),
@@ -324,6 +336,7 @@ async fn in_session<N: Nfs4>(
             Ok(op) if changing_result_bytes(&op) > context.room_bytes => op.refused(too_big),
             Ok(op) => {
                 let number = op.number();
+                context.is_last = left == 1;
                 context.returns_next = match op {
                     ArgOp::GetAttr(_) if left > 1 => delegation_returned(&ops, header.minor_version),
                     _ => None,

@@ -165,8 +165,10 @@ impl Objects {
         let mut objects = vec![];
         for handle in &args.handles {
             let found = match self.object(handle, key) {
-                Ok(object) => ObjectStat { len: object.data.len() as u64, modified_ns: object.modified_ns },
-                Err(Status::ObjectLost) => ObjectStat::default(),
+                Ok(object) => {
+                    Some(ObjectStat { len: object.data.len() as u64, modified_ns: object.modified_ns })
+                }
+                Err(Status::ObjectLost) => None,
                 Err(status) => return Err(status),
             };
             objects.push(found);

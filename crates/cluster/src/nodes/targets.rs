@@ -159,7 +159,8 @@ impl Cluster {
         })
     }
 
-    /// True if a column of the file on one of these targets holds data.
+    /// True if a column of the file on one of these targets holds data, or may hold data: of an unsettled file
+    /// only the target knows.
     fn has_data_on(
         &self,
         view: &dyn store::View,
@@ -176,7 +177,9 @@ impl Cluster {
             let chain = layout.chain(&device.chains, column);
             chain.is_some_and(|chain| self.is_on(chain, targets))
         };
-        Ok((0..layout.columns).any(|column| is_there(column) && layout.object_len(column, inode.size) > 0))
+        let may_have_more = read::unsettled(view, inode.id)?.is_some();
+        let has_data = |column| may_have_more || layout.object_len(column, inode.size) > 0;
+        Ok((0..layout.columns).any(|column| is_there(column) && has_data(column)))
     }
 
     /// The path of a directory, without a slash at its end. `known`: paths found before.

@@ -221,10 +221,11 @@ impl DataProgram {
                 let mut objects = Vec::with_capacity(count);
                 for has_copies in have_copies {
                     objects.push(match has_copies {
-                        true => of_chains.next().map_or_else(Default::default, |found: ObjectStat| {
-                            stat::ObjectStat { len: found.len, modified_ns: found.modified_ns }
+                        true => of_chains.next().flatten().map(|found: ObjectStat| stat::ObjectStat {
+                            len: found.len,
+                            modified_ns: found.modified_ns,
                         }),
-                        false => of_one_target.next().unwrap_or_default(),
+                        false => of_one_target.next().flatten(),
                     });
                 }
                 Ok(Reply::Stat(Ok(stat::ResOk { objects })))

@@ -120,16 +120,16 @@ impl Objects {
         }
     }
 
-    /// Length and time of an object as the head reports them, and whether all members know that time. Zeros
-    /// if it is not there.
-    pub(crate) fn stat_at_head(&self, object: ObjectRef) -> Result<(ObjectStat, bool), ObjectError> {
-        let found = self.stat(object, false)?;
-        let open = match self.find(object.name) {
-            Ok(open) => open,
-            Err(ObjectError::Stale | ObjectError::Lost) => return Ok((found, true)),
+    /// Length and time of an object as the head reports them, and whether all members know that time. None if
+    /// it is not there.
+    pub(crate) fn stat_at_head(&self, object: ObjectRef) -> Result<(Option<ObjectStat>, bool), ObjectError> {
+        let look = || Ok((self.stat(object, false)?, self.find(object.name)?));
+        let (found, open) = match look() {
+            Ok(found) => found,
+            Err(ObjectError::Stale | ObjectError::Lost) => return Ok((None, true)),
             Err(error) => return Err(error),
         };
-        Ok((found, open.known_to_all_ns.load(Ordering::Acquire) == found.modified_ns))
+        Ok((Some(found), open.known_to_all_ns.load(Ordering::Acquire) == found.modified_ns))
     }
 
     /// Notes that all members know this time of the object.

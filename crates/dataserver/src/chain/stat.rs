@@ -23,16 +23,16 @@ use crate::server::Found;
 const TELL_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Chains {
-    /// Length and time of an object, durable first if `sync`.
+    /// Length and time of an object, durable first if `sync`. None: the head has lost it.
     pub(crate) async fn stat(
         self: &Arc<Self>,
         found: &Found,
         sync: bool,
         caller: Caller,
-    ) -> Result<ObjectStat, Trouble> {
+    ) -> Result<Option<ObjectStat>, Trouble> {
         if let (true, Caller::Server(connection)) = (found.handle.chain_version != 0, caller) {
             self.forwarded(found.clone(), Change::Raise, connection).await?;
-            return Ok(ObjectStat::default());
+            return Ok(Some(ObjectStat::default()));
         }
         let deadline = Instant::now() + CALL_TIME_MAX;
         loop {
@@ -48,8 +48,8 @@ impl Chains {
             let answer: Result<stat::Res, _> = peer.call(Procedure::Stat as u32, &args, left).await;
             match answer {
                 Ok(Ok(found)) => {
-                    let one = found.objects.first().copied().unwrap_or_default();
-                    return Ok(ObjectStat { len: one.len, modified_ns: one.modified_ns });
+                    let one = found.objects.first().copied().flatten();
+                    return Ok(one.map(|one| ObjectStat { len: one.len, modified_ns: one.modified_ns }));
                 }
                 Ok(Err(status)) if !matches!(status, Status::StaleChain | Status::ChainWaits) => {
                     return Err(status.into());
@@ -67,14 +67,14 @@ impl Chains {
         sync: bool,
         caller: Caller,
         deadline: Instant,
-    ) -> Result<ObjectStat, Trouble> {
+    ) -> Result<Option<ObjectStat>, Trouble> {
         if sync {
             self.lead(found.clone(), Change::Commit, caller).await?;
         }
         let lock = self.lock_to_read(found, WHOLE, caller).await?;
         let object = found.object;
         let (told, is_known) = found.target.run(move |o| o.stat_at_head(object)).await?;
-        if !is_known {
+        if let (Some(told), false) = (told, is_known) {
             let all = self.tell_time(found, told.modified_ns);
             timeout_at(deadline, all).await.map_err(|_| Status::ChainWaits)??;
             let objects = found.target.run(move |o| {

@@ -161,7 +161,8 @@ impl Data {
         end.is_ok_and(|end| end.found == Some(0))
     }
 
-    /// True if a column is on a lost chain and has no data of the file: then no data are lost.
+    /// True if a column is on a lost chain and has no data of the file: then no data are lost. An unsettled file
+    /// may have data there that no metaserver knows of.
     pub(crate) fn is_lost_and_empty(
         &self,
         inode: &Inode,
@@ -169,7 +170,9 @@ impl Data {
         column: u32,
         chain: ChainId,
     ) -> bool {
-        self.cluster.is_chain_lost(chain) && layout.object_len(column, inode.size) == 0
+        self.cluster.is_chain_lost(chain)
+            && layout.object_len(column, inode.size) == 0
+            && self.machine.view().is_ok_and(|view| matches!(read::unsettled(&*view, inode.id), Ok(None)))
     }
 
     /// True if a striped file has a column on a lost chain.

@@ -11,6 +11,15 @@
 //! An observation is in the log before it is sent to a client, so attributes do not go back after a
 //! fail-over. The data servers of all columns are asked in parallel. Operations on one file share a round
 //! that began after they came.
+//!
+//! A column may be out of reach for long, or for ever: its object is lost, or its target failed or lost. Its
+//! data may have been acknowledged as durable, so the file is never taken for a shorter one:
+//!
+//! | | answer |
+//! | --- | --- |
+//! | OPEN, a read beyond the known size, SEEK, COPY, VERIFY, GETATTR by itself | `Io` |
+//! | GETATTR with other operations, LOOKUP, READDIR: `rm` and CLOSE must succeed | the known attributes |
+//! | settling | waits |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,11 +94,16 @@ struct Asked {
     epoch: u32,
     mark: Unsettled,
     layout: FileLayout,
-    /// STAT results by column; none: the data server did not answer, or its target failed.
+    /// STAT results by column; none: not known.
     objects: Vec<Option<ObjectStat>>,
 }
 
 impl Asked {
+    /// True if all columns are known.
+    fn is_whole(&self) -> bool {
+        self.objects.iter().all(Option::is_some)
+    }
+
     fn observation(&self, durable: bool) -> Observation {
         let found = || (0..).zip(self.objects.iter().copied().map(Option::unwrap_or_default));
         let end = |(column, object): (u32, ObjectStat)| {
@@ -105,7 +119,7 @@ impl Asked {
             end: found().map(end).max().unwrap_or(0),
             modified: time(found().map(|(_, object)| object.modified_ns).max().unwrap_or(0)),
             version: version(found().map(|(_, object)| object)),
-            durable: durable && self.objects.iter().all(Option::is_some),
+            durable: durable && self.is_whole(),
         }
     }
 }
@@ -132,7 +146,8 @@ impl Data {
     /// acknowledged before the call.
     ///
     /// # Errors
-    /// `Delay` when a data server of the file has not answered while the request could be held.
+    /// `Delay` when a data server of the file has not answered while the request could be held; `Io` when a
+    /// column is out of reach.
     pub(crate) async fn true_inode(&self, inode: Inode) -> Result<Inode, FileError> {
         let came = self.rounds.ticket();
         if !self.is_unsettled(&*self.machine.view()?, &inode)? {
@@ -143,9 +158,31 @@ impl Data {
         if now.generation == inode.generation { Ok(now) } else { Err(FileError::Stale) }
     }
 
-    /// Like [`Data::true_inode`], for a request that goes on without an answer of the data servers.
+    /// Like [`Data::true_inode`]; when a column is out of reach, with the attributes that are known.
+    pub(crate) async fn known_inode(&self, inode: Inode) -> Result<Inode, FileError> {
+        match self.true_inode(inode.clone()).await {
+            Err(FileError::Io) => self.machine.inode(&*self.machine.view()?, inode.id),
+            found => found,
+        }
+    }
+
+    /// Checks that no column of an unsettled file is out of reach, before the file is opened: a client reads
+    /// up to the size that it is told. Returns true if the data servers were asked, and have answered.
+    ///
+    /// # Errors
+    /// `Io` when a column is out of reach.
+    pub(crate) async fn check_whole(&self, inode: Inode) -> Result<bool, FileError> {
+        match unheld(self.true_inode(inode)).await {
+            Ok(_) => Ok(true),
+            Err(FileError::Io) => Err(FileError::Io),
+            // Reads of the file wait for the data server, or find it removed.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Like [`Data::known_inode`], for a request that goes on without an answer of the data servers.
     pub(crate) async fn true_inode_soon(&self, inode: Inode) -> Option<Inode> {
-        tokio::time::timeout(SHORT_TIME_MAX, self.true_inode(inode)).await.ok()?.ok()
+        tokio::time::timeout(SHORT_TIME_MAX, self.known_inode(inode)).await.ok()?.ok()
     }
 
     /// Like [`Data::true_inode`], for an operation that depends on the size only from `end` on: bytes below
@@ -171,20 +208,28 @@ impl Data {
         }
         let began = self.rounds.ticket();
         let failed = self.observe(&[inode], false).await?;
-        let outcome = if failed.is_empty() { Ok(()) } else { Err(FileError::Delay) };
+        let outcome = failed.get(&inode).map_or(Ok(()), |why| Err(*why));
         *last = Some(Round { began, outcome });
         outcome
     }
 
     /// Observes these files, as far as they are unsettled: updates their inodes from the data servers.
-    /// Returns the files with a data server that did not answer. With `durable` the data are made durable
-    /// first, so that a file without layouts to write becomes settled.
-    pub(crate) async fn observe(&self, files: &[InodeId], durable: bool) -> Result<Vec<InodeId>, FileError> {
-        let mut failed = Vec::new();
+    /// Returns the files that are not wholly known: `Delay` for a data server that did not answer, `Io` for a
+    /// column out of reach. With `durable` the data are made durable first, so that a file without layouts to
+    /// write becomes settled.
+    pub(crate) async fn observe(
+        &self,
+        files: &[InodeId],
+        durable: bool,
+    ) -> Result<BTreeMap<InodeId, FileError>, FileError> {
+        let mut failed = BTreeMap::new();
         for some in files.chunks(FILES_AT_ONCE) {
             let (known, silent) = self.ask(some, durable).await?;
             let mut files = Vec::new();
             for (file, observation) in known {
+                if !file.is_whole() {
+                    failed.insert(file.inode, self.why_not_whole(&file)?);
+                }
                 if observation.version != file.mark.version || observation.durable {
                     files.push(observation);
                 } else if !durable {
@@ -194,9 +239,19 @@ impl Data {
             if !files.is_empty() {
                 self.state.propose(None, Command::Observe { files }).await?;
             }
-            failed.extend(silent);
+            failed.extend(silent.into_iter().map(|file| (file, FileError::Delay)));
         }
         Ok(failed)
+    }
+
+    /// Error for a file with a column out of reach.
+    fn why_not_whole(&self, file: &Asked) -> Result<FileError, FileError> {
+        Ok(match read::inode(&*self.machine.view()?, file.inode)? {
+            None => FileError::Stale,
+            // The column has moved: its object of before was asked about.
+            Some(now) if now.epoch != file.epoch || now.columns() != Some(file.layout) => FileError::Delay,
+            Some(_) => FileError::Io,
+        })
     }
 
     /// Observation of one file, if it is unsettled and all its data servers answer.
@@ -270,14 +325,14 @@ impl Data {
             match answer {
                 Ok(found) if found.objects.len() == places.len() => {
                     for ((file, column), object) in places.into_iter().zip(found.objects) {
-                        asked[file].objects[column] = Some(object);
+                        asked[file].objects[column] = object;
                     }
                 }
                 Ok(_) => return Err(FileError::Fault),
                 Err(FileError::Delay | FileError::Away | FileError::NoAnswer | FileError::StaleEpoch) => {
                     silent.extend(places.iter().map(|(file, _)| asked[*file].inode))
                 }
-                // The target's disk failed. Its data cannot be read, and the known attributes are used.
+                // The target failed, or is lost: its columns are out of reach.
                 Err(status) => tracing::debug!(?status, "a target cannot say how long its objects are"),
             }
         }

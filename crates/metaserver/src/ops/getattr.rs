@@ -15,7 +15,10 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
     let mut inode = server.current(&*server.machine.view()?, context)?;
     // A LAYOUTCOMMIT in this compound has asked the data servers already.
     if depend_on_data(&args.attr_request) && context.state.observed != Some(inode.id) {
-        inode = server.data.true_inode(inode).await?;
+        inode = match context.stands_by_itself() {
+            true => server.data.true_inode(inode).await?,
+            false => server.data.known_inode(inode).await?,
+        };
     }
     let view = server.machine.view()?;
     let attrs = Box::new(server.attributes.attributes(

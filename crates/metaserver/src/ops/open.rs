@@ -61,6 +61,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         check_reclaimed(server, client)?;
     }
     let want = args.want();
+    let whole = check_whole(server, current.inode, &args).await?;
     let (reply, attrset) = match (args.claim, args.openhow) {
         (Claim::Null(name), OpenHow::NoCreate) => {
             let name = names::checked(&name)?;
@@ -109,6 +110,8 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     }
     let via = context.state.current()?.via;
     context.state.set_current(&inode, via);
+    // GETATTR of this compound need not ask again.
+    context.state.observed = whole.filter(|asked| *asked == inode.id && !created);
     let stateid = wire_stateid(stateid);
     context.state.set_stateid(stateid);
     Ok(ResOk {
@@ -122,6 +125,32 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
             None => why_none(want),
         },
     })
+}
+
+/// Checks that the data of an existing file are within reach, as far as its metaserver must ask: see
+/// [`Data::check_whole`](crate::data::Data::check_whole). Returns the file if its data servers have answered.
+async fn check_whole(server: &Metaserver, current: InodeId, args: &Args) -> Result<Option<InodeId>, Status> {
+    let inode = {
+        let view = server.machine.view()?;
+        let found = match (&args.claim, &args.openhow) {
+            (Claim::Null(name), OpenHow::NoCreate | OpenHow::Create(CreateHow::Unchecked(_))) => {
+                read::lookup(&*view, current, &names::checked(name)?).map_err(store_failed)?
+            }
+            (Claim::Fh, OpenHow::NoCreate) => Some(current),
+            // A new file, or one that its client has opened before under its delegation.
+            _ => None,
+        };
+        match found {
+            Some(found) => server.machine.inode(&*view, found)?,
+            None => return Ok(None),
+        }
+    };
+    let truncates = matches!(&args.openhow, OpenHow::Create(CreateHow::Unchecked(attrs)) if attrs.size == Some(0));
+    let id = inode.id;
+    if truncates || !server.data.is_unsettled(&*server.machine.view()?, &inode)? {
+        return Ok(None);
+    }
+    Ok(server.data.check_whole(inode).await?.then_some(id))
 }
 
 /// Checks that the client has sent RECLAIM_COMPLETE, before any new open (RFC 8881, section 18.51.3).

@@ -13,7 +13,7 @@ use crate::attributes::nfs4::check_readable;
 use crate::compound::Context;
 use crate::data::hold::unheld;
 use crate::data::unsettled::depend_on_data;
-use crate::errors::store_failed;
+use crate::errors::{FileError, store_failed};
 use crate::exports::admission::Via;
 use crate::user::Permission;
 
@@ -37,8 +37,9 @@ pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) 
         return page;
     }
     // Not held: the other entries need no data server.
-    let silent = unheld(server.data.observe(&files, false)).await?;
-    let asked = files.into_iter().filter(|file| !silent.contains(file)).collect();
+    let failed = unheld(server.data.observe(&files, false)).await?;
+    let is_known = |file: &InodeId| failed.get(file).is_none_or(|why| *why == FileError::Io);
+    let asked = files.into_iter().filter(is_known).collect();
     look(server, context, &args, &mut Unsettled::Asked(asked))
 }
 

@@ -28,7 +28,7 @@ impl Answers for Noting {
     async fn answer(&self, call: data::Call) -> Option<Reply> {
         match call {
             data::Call::Stat(args) => {
-                let objects = vec![ObjectStat::default(); args.handles.len()];
+                let objects = vec![Some(ObjectStat::default()); args.handles.len()];
                 Some(Reply::Stat(Ok(stat::ResOk { objects })))
             }
             data::Call::Write(args) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use host::SeededEntropy;
@@ -66,11 +66,13 @@ pub struct FakeData {
 }
 
 struct Objects {
-    /// By inode; all files have one column.
-    stats: Mutex<BTreeMap<u64, ObjectStat>>,
+    /// By inode; all files have one column. None: the object is lost.
+    stats: Mutex<BTreeMap<u64, Option<ObjectStat>>>,
     asked: AtomicUsize,
     synced: AtomicUsize,
     answers: watch::Sender<bool>,
+    /// Whether its disk has failed.
+    failed: AtomicBool,
 }
 
 impl FakeData {
@@ -80,6 +82,7 @@ impl FakeData {
             asked: 0.into(),
             synced: 0.into(),
             answers: watch::Sender::new(true),
+            failed: false.into(),
         });
         let server = serve(&objects).await;
         Self { objects, server }
@@ -91,12 +94,22 @@ impl FakeData {
 
     /// A client has written through a layout: the object is so long, and was written at that time.
     pub fn wrote(&self, inode: u64, len: u64, modified_ns: u64) {
-        self.objects.stats.lock().insert(inode, ObjectStat { len, modified_ns });
+        self.objects.stats.lock().insert(inode, Some(ObjectStat { len, modified_ns }));
+    }
+
+    /// The object is gone.
+    pub fn lose(&self, inode: u64) {
+        self.objects.stats.lock().insert(inode, None);
     }
 
     /// Whether it answers; else whoever asks waits.
     pub fn answer(&self, answers: bool) {
         self.objects.answers.send_replace(answers);
+    }
+
+    /// Whether the target's disk has failed.
+    pub fn fail(&self, failed: bool) {
+        self.objects.failed.store(failed, Ordering::Relaxed);
     }
 
     /// Calls of STAT without and with sync.
@@ -106,23 +119,29 @@ impl FakeData {
 }
 
 impl Objects {
-    async fn stat(&self, args: stat::Args) -> stat::ResOk {
+    async fn stat(&self, args: stat::Args) -> stat::Res {
         let counter = if args.sync { &self.synced } else { &self.asked };
         counter.fetch_add(1, Ordering::Relaxed);
         let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(data::Status::Io);
+        }
         let stats = self.stats.lock();
         let of = |handle: &Bytes| {
             let object = ObjectHandle::open(handle, &HandleKey::new([9; 32])).expect("a metaserver's");
-            stats.get(&object.file.inode).copied().unwrap_or_default()
+            match stats.get(&object.file.inode) {
+                Some(found) => *found,
+                None => Some(ObjectStat::default()),
+            }
         };
-        stat::ResOk { objects: args.handles.iter().map(of).collect() }
+        Ok(stat::ResOk { objects: args.handles.iter().map(of).collect() })
     }
 }
 
 impl Answers for Objects {
     async fn answer(&self, call: data::Call) -> Option<Reply> {
         match call {
-            data::Call::Stat(args) => Some(Reply::Stat(Ok(self.stat(args).await))),
+            data::Call::Stat(args) => Some(Reply::Stat(self.stat(args).await)),
             _ => None,
         }
     }

@@ -7,8 +7,9 @@ use wire::handle::{FileHandle as Handle, HandleKey};
 use wire::nfs3::{self, PostOpAttr};
 use wire::nfs4::callback::CbArgOp;
 use wire::nfs4::{ArgOp, Bitmap, Fattr, FileHandle, ResOp, Stateid, Status, attr};
-use wire::nfs4::{close, getattr, nverify, readdir, seek, setattr, write};
+use wire::nfs4::{close, getattr, nverify, read as read_op, readdir, seek, setattr, write};
 
+use crate::fake_data::FakeData;
 use crate::raw::{Client, Raw, layoutget_op, putfh};
 use crate::sessions::says;
 use crate::world::World;
@@ -44,7 +45,7 @@ async fn told(client: &mut Client, file: &FileHandle) -> Fattr {
     }
 }
 
-async fn size(client: &mut Client, file: &FileHandle) -> Option<u64> {
+pub async fn size(client: &mut Client, file: &FileHandle) -> Option<u64> {
     told(client, file).await.size
 }
 
@@ -192,6 +193,54 @@ async fn a_client_is_told_to_come_again_while_a_data_server_is_silent() {
     assert_eq!(ash.status(vec![putfh(&other), getattr_op(&TIMES)]).await, Status::Ok);
     world.data.answer(true);
     assert_eq!(size(&mut ash, &file).await, Some(0));
+}
+
+/// ```text
+/// ash writes through a layout, and dies before a metaserver knows of it
+/// the target fails, or loses the object -> no open, no read beyond the known end, no settling
+/// the name can be looked up, and removed
+/// the object is there again             -> its data count
+/// ```
+#[tokio::test]
+async fn a_file_whose_target_failed_is_an_error_and_not_a_shorter_file() {
+    out_of_reach(|data, _| data.fail(true), |data, _| data.fail(false)).await;
+}
+
+/// As above.
+#[tokio::test]
+async fn a_file_with_a_lost_object_is_an_error_and_not_a_shorter_file() {
+    out_of_reach(FakeData::lose, |data, file| data.wrote(file, 5000, S)).await;
+}
+
+async fn out_of_reach(ends: impl Fn(&FakeData, u64), comes_back: impl Fn(&FakeData, u64)) {
+    let world = World::start().await;
+    let (mut ash, file, open) = laid_out(&world, "f").await;
+    let mut birch = Client::mount(&world, "birch").await;
+    birch.raw.minor_version = 2;
+    assert_eq!(size(&mut birch, &file).await, Some(0));
+    world.data.wrote(id(&file), 5000, S);
+    ends(&world.data, id(&file));
+    // Linux asks for attributes before CLOSE: the file must be closed all the same.
+    let args = close::Args { seqid: 0, open_stateid: open };
+    ash.ok(vec![putfh(&file), getattr_op(&TIMES), ArgOp::Close(args)]).await;
+    let before = world.data.asked().1;
+    world.until("the leader tries to settle it", || world.data.asked().1 > before + 2).await;
+    assert!(is_unsettled(&world, &file), "while its data are out of reach");
+
+    assert_eq!(birch.open("f", READ, 0).await, Err(Status::Io));
+    let read = read_op::Args { stateid: Stateid::ANONYMOUS, offset: 0, count: 100 };
+    assert_eq!(birch.status(vec![putfh(&file), ArgOp::Read(read)]).await, Status::Io);
+    assert_eq!(birch.status(vec![putfh(&file), getattr_op(&TIMES)]).await, Status::Io);
+    let mut raw = Raw::connect(&world).await;
+    assert_eq!(size3(&mut raw, &file).await, None);
+    // `rm` looks it up.
+    let lookup = ArgOp::Lookup(wire::nfs4::lookup::Args { objname: Bytes::from_static(b"f").into() });
+    birch.ok(vec![ArgOp::PutRootFh, lookup, getattr_op(&TIMES)]).await;
+
+    comes_back(&world.data, id(&file));
+    world.until("the file is settled", || !is_unsettled(&world, &file)).await;
+    birch.open("f", READ, 0).await.expect("opens");
+    assert_eq!(size(&mut birch, &file).await, Some(5000));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ xdr_struct! {
         pub sync: bool,
     }
 
-    /// Length and modification time of an object; zeros for a missing object.
+    /// Length and modification time of an object.
     #[derive(Copy, Default)]
     pub struct ObjectStat {
         /// Length in bytes.
@@ -26,8 +26,8 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// Results in the order of the handles.
-        pub objects: Vec<ObjectStat>,
+        /// Results in the order of the handles; none: the object is lost, and its length is not known.
+        pub objects: Vec<Option<ObjectStat>>,
     }
 }
 

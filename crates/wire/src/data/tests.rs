@@ -107,7 +107,9 @@ fn replies() -> Vec<Reply> {
         Reply::Allocate(Err(Status::NotSupported)),
         Reply::Punch(Ok(())),
         Reply::Copy(Ok(copy::ResOk { verifier: [9; 8] })),
-        Reply::Stat(Ok(stat::ResOk { objects: vec![stat::ObjectStat { len: 9, modified_ns: 1 << 60 }; 2] })),
+        Reply::Stat(Ok(stat::ResOk {
+            objects: vec![Some(stat::ObjectStat { len: 9, modified_ns: 1 << 60 }), None],
+        })),
         Reply::ReadPlus(Ok(read_plus::ResOk { runs: vec![Run::Hole(1 << 33), Run::Data(data())] })),
     ]
 }
