@@ -273,7 +273,9 @@ impl Metaserver {
                 ResOp::CreateSession(ops::create_session::create_session(self, cx, args).await)
             }
             ArgOp::DestroySession(args) => ResOp::DestroySession(ops::destroy::session(self, cx, args).await),
-            ArgOp::DestroyClientid(args) => ResOp::DestroyClientid(ops::destroy::client(self, args).await),
+            ArgOp::DestroyClientid(args) => {
+                ResOp::DestroyClientid(ops::destroy::client(self, cx, args).await)
+            },
             ArgOp::FreeStateid(args) => ResOp::FreeStateid(ops::stateids::free(self, cx, args).await),
             ArgOp::TestStateid(args) => ResOp::TestStateid(ops::stateids::test(self, cx, &args)),
             ArgOp::GetDeviceInfo(args) => ResOp::GetDeviceInfo(ops::getdeviceinfo::getdeviceinfo(self, args)),
