@@ -16,6 +16,9 @@ use crate::attributes::idmap::Idmap;
 use crate::data::Data;
 use crate::machine::StateMachine;
 
+/// Set-user-id and set-group-id bits.
+pub(crate) const SET_ID_BITS: u32 = 0o6000;
+
 /// Conversion of attributes.
 pub(crate) struct Attributes {
     pub machine: Arc<StateMachine>,

@@ -6,12 +6,13 @@ use store::View;
 
 use super::Request;
 use crate::Metaserver;
+use crate::attributes::SET_ID_BITS;
 use crate::compound::Step;
 use crate::errors::FileError;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 
-/// Observes a file's size and times before its times are set: earlier writes must not change the times later
-/// (`cp -p`).
+/// Observes a file's size and times before its times or set-id bits are set: earlier writes must not change the
+/// times later (`cp -p`), nor clear the bits (`cp` and `chmod u+s`).
 pub(crate) async fn settle_before_times(server: &Metaserver, inode: &Inode) {
     if inode.layout().is_some() {
         let _ = server.data.true_inode_soon(inode.clone()).await;
@@ -35,17 +36,26 @@ pub(crate) async fn set_attributes(
         server.data.leave_lost_targets(inode).await?;
     }
     let (id, layout_of) = (inode.id, request.client());
+    // Refused for its own reasons below.
+    let set = check(&*server.machine.view()?).unwrap_or_default();
+    let sets_id = set.mode.is_some_and(|mode| mode & SET_ID_BITS & !inode.mode != 0);
+    if sets_id {
+        settle_before_times(server, inode).await;
+    }
     for step in (0..TRUNCATION_TRIES_MAX).map(Step::Truncate) {
         let prepare = |view: &dyn View| {
             let set = SetAttributes { layout_of, ..check(view)? };
             Ok(Command::SetAttributes { inode: id, set })
         };
         match request.change(server, step, prepare).await {
-            // Other holders of layouts finish their writes before the truncation.
-            Err(FileError::Delay) if sizes && request.was_put_off(server, step)? => {
+            // Other holders of layouts finish their writes before the truncation, or the set-id bits.
+            Err(FileError::Delay) if (sizes || sets_id) && request.was_put_off(server, step)? => {
                 let inode = server.machine.inode(&*server.machine.view()?, id)?;
                 let holders = layout_of.map_or(Holders::All, Holders::AllBut);
                 server.data.before_truncation(&inode, holders).await?;
+                if sets_id {
+                    settle_before_times(server, &inode).await;
+                }
             }
             Ok(Reply::Attributes { inode, deferred }) => {
                 server.data.finish_deferred(deferred).await?;

@@ -17,6 +17,7 @@ use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
 use super::getdeviceinfo::{Role, WireDevice};
 use crate::Metaserver;
+use crate::attributes::SET_ID_BITS;
 use crate::compound::{Context, client, stateid, wire_stateid};
 use crate::data::hold::unheld;
 use crate::data::proxy::FileData;
@@ -24,8 +25,6 @@ use crate::errors::{FileError, store_failed};
 
 /// Bytes of a reply beside the layout's body, for `maxcount`.
 const OVERHEAD_BYTES: usize = 28;
-/// Set-user-id and set-group-id bits.
-const SET_ID_BITS: u32 = 0o6000;
 
 pub(crate) async fn layoutget(
     server: &Metaserver,

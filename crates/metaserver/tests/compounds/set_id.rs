@@ -1,6 +1,8 @@
 //! Set-id bits go before the first byte of a write that takes them away, and a layout that is refused was not
 //! granted.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use namespace::{InodeId, read};
 use wire::handle::{FileHandle as Handle, HandleKey};
@@ -9,7 +11,9 @@ use wire::nfs4::{layoutget, setattr, write};
 
 use crate::ranges::grow;
 use crate::raw::{Client, layoutget_op, putfh};
-use crate::world::World;
+use crate::sessions::says;
+use crate::unsettled::{id, size};
+use crate::world::{PATIENCE, World};
 
 const BOTH: u32 = 3;
 
@@ -51,6 +55,33 @@ async fn a_set_id_file_has_no_layout_to_write() {
     assert_eq!(ash.status(vec![putfh(&file), get.clone()]).await, Status::LayoutUnavailable);
     set_mode(&mut ash, &file, 0o755).await;
     ash.ok(vec![putfh(&file), get]).await;
+}
+
+/// Birch may write through its layout at any moment, and tells nobody: the owner's `chmod u+s` waits for it.
+#[tokio::test]
+async fn set_id_bits_come_after_the_layouts_of_others_were_returned() {
+    let world = World::start().await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let mut birch = Client::mount(&world, "birch").await;
+    let (file, open) = birch.open("program", BOTH, 0).await.expect("opens");
+    birch.ok(vec![putfh(&file), layoutget_op(open)]).await;
+    // Later, its answer that it has no such layout is believed.
+    world.clock.advance(Duration::from_secs(3));
+    let obj_attributes = Box::new(Fattr { mode: Some(0o4755), ..Fattr::default() });
+    let set = ArgOp::SetAttr(setattr::Args { stateid: Stateid::ANONYMOUS, obj_attributes });
+    let called = birch.raw.called_back(|call| says(call, Status::NoMatchingLayout));
+    let (status, _) =
+        tokio::time::timeout(PATIENCE, async { tokio::join!(ash.status(vec![putfh(&file), set]), called) })
+            .await
+            .expect("the layout is recalled");
+    assert_eq!(status, Status::Ok);
+    assert_eq!(inode(&world, &file).mode, 0o4755);
+    let layouts = read::layouts(&*world.replica.view().expect("a view"), inode(&world, &file).id);
+    assert_eq!(layouts.expect("reads").len(), 0);
+    // What it wrote and never told.
+    world.data.wrote(id(&file), 7, 1);
+    assert_eq!(size(&mut ash, &file).await, Some(7));
+    assert_eq!(inode(&world, &file).mode, 0o755);
 }
 
 #[tokio::test]

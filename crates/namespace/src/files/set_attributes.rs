@@ -6,7 +6,7 @@
 
 use super::{size, unsettled};
 use crate::plan::{Plan, Stop};
-use crate::states::delegation;
+use crate::states::{delegation, layout_state};
 use crate::{
     DataPlace, Error, File, Inode, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes,
     StripePolicy,
@@ -28,6 +28,12 @@ pub(crate) fn set_attributes(
         (Some(_), None) => return Err(Error::Invalid.into()),
         (Some(size), Some(_)) if size > SIZE_BYTES_MAX => return Err(Error::TooLarge.into()),
         (Some(_), Some(_)) => size::check(plan, &inode, set.layout_of)?,
+    }
+    // A holder of a layout writes unseen: its data would be in a program with the owner's rights. One that the
+    // data servers have acknowledged before, and nobody has reported: see `unsettled::observe`.
+    let sets_id = set.mode.is_some_and(|mode| mode & SET_ID_BITS & !inode.mode != 0);
+    if sets_id && file.is_some() && layout_state::held_by_others(plan, inode.id, set.layout_of)? {
+        return Err(Error::Delay.into());
     }
     delegation::check(plan, inode.id)?;
 

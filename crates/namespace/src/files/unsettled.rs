@@ -4,7 +4,7 @@
 use store::StoreError;
 
 use crate::plan::{Plan, Stop};
-use crate::{Inode, InodeId, Observation, Reply, SIZE_BYTES_MAX, Time, Unsettled, keys, read};
+use crate::{Inode, InodeId, Observation, Reply, SET_ID_BITS, SIZE_BYTES_MAX, Time, Unsettled, keys, read};
 
 /// Marks a file as unsettled at the grant of a layout to write. Without an earlier mark, its inode matches
 /// the objects at `version`.
@@ -53,6 +53,8 @@ pub(crate) fn observe(plan: &mut Plan<'_>, files: &[Observation]) -> Result<Repl
             let modified = take(&mut inode, &mut mark, observed, plan.now());
             inode.data_changed(plan.now());
             inode.modified = modified;
+            // By whom these data are, is not known: as with a write by another than the owner.
+            inode.mode &= !SET_ID_BITS;
             plan.put_inode(&inode)?;
         }
         let settles = observed.durable && mark.grant == observed.grant;

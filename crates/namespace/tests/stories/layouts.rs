@@ -68,6 +68,29 @@ fn no_layout_to_write_of_a_set_id_file() {
     w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
 }
 
+/// A holder writes at any moment, unseen: with set-id bits on the file these would be foreign data in a program
+/// with its owner's rights.
+#[test]
+fn set_id_bits_wait_for_the_layouts_of_others() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    w.file("/f");
+    let open = w.open(b, "/f", BOTH).unwrap();
+    let layout = w.layout(b, "/f", open, IoMode::ReadWrite).unwrap();
+    let set = |mode, client| SetAttributes { mode: Some(mode), layout_of: client, ..SetAttributes::default() };
+    for bits in [0o4000, 0o2000] {
+        assert_eq!(w.set("/f", set(bits | 0o755, Some(a))), Err(Error::Delay));
+        assert_eq!(w.set("/f", set(bits | 0o755, None)), Err(Error::Delay));
+    }
+    w.set("/f", set(0o711, Some(a))).unwrap();
+    w.set("/f", set(0o4755, Some(b))).unwrap();
+    w.set("/f", set(0o4711, Some(a))).expect("the bit was there before");
+    w.set("/f", set(0o755, Some(a))).unwrap();
+    let scope = ReturnScope::File { inode: w.id("/f"), stateid: layout };
+    w.apply(Command::LayoutReturn { client: b, scope }).unwrap();
+    w.set("/f", set(0o6755, Some(a))).unwrap();
+}
+
 #[test]
 fn no_layout_while_objects_are_being_truncated() {
     let mut w = World::new();

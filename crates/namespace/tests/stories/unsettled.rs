@@ -66,6 +66,20 @@ fn what_the_data_servers_know_counts_once() {
     assert_eq!(t.size_and_change().0, 300);
 }
 
+/// Whose data they are, nobody knows.
+#[test]
+fn data_that_nobody_reported_take_the_set_id_bits_away() {
+    let mut t = written();
+    let set = SetAttributes { mode: Some(0o6755), layout_of: Some(t.client), ..SetAttributes::default() };
+    let first = t.seen(300, 7);
+    t.observe(first);
+    t.w.set("/f", set).unwrap();
+    t.observe(first);
+    assert_eq!(t.w.stat("/f").mode, 0o6755, "no news");
+    t.observe(Observation { version: 8, ..first });
+    assert_eq!(t.w.stat("/f").mode, 0o755);
+}
+
 #[test]
 fn the_modification_time_neither_goes_back_nor_into_the_future() {
     let mut t = written();

@@ -177,11 +177,16 @@ impl Plain {
 
     /// Whether a size can be set now: no data on their way to objects, and no layout but that of one client.
     pub(super) fn may_truncate(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
-        let others = |layout: &PlainLayout| layout.inode == inode && Some(layout.client) != layout_of;
-        if self.place(inode) == Some(DataPlace::Migrating) || self.layouts.values().any(others) {
+        if self.place(inode) == Some(DataPlace::Migrating) {
             return Err(Error::Delay);
         }
-        Ok(())
+        self.have_no_layout(inode, layout_of)
+    }
+
+    /// No client but `layout_of` has a layout of the file.
+    fn have_no_layout(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
+        let others = |layout: &PlainLayout| layout.inode == inode && Some(layout.client) != layout_of;
+        if self.layouts.values().any(others) { Err(Error::Delay) } else { Ok(()) }
     }
 
     /// The file has `size` bytes now, and nothing above.
@@ -391,6 +396,10 @@ impl Plain {
                 return Err(Error::TooLarge);
             }
             self.may_truncate(inode, set.layout_of)?;
+        }
+        let before = self.node(inode)?.mode;
+        if is_file && set.mode.is_some_and(|mode| mode & 0o6000 & !before != 0) {
+            self.have_no_layout(inode, set.layout_of)?;
         }
         if self.is_delegated_to_another(inode, self.caller) {
             return Ok(Reply::Delegated { inode });

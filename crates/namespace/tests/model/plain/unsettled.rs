@@ -46,6 +46,7 @@ impl Plain {
                 node.modified = observed.modified.min(now).max(node.modified);
                 node.changed = now;
                 node.change += 1;
+                node.mode &= 0o1777;
                 self.unsettled.get_mut(&observed.inode).expect("is news").1 = observed.version;
             }
             let unchanged = self.is_current(observed)
