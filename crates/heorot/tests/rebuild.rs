@@ -319,6 +319,40 @@ fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_f
     assert_ne!(after[2], before[2], "under another id");
 }
 
+/// The header is sound, so redb opens the file, and meets what makes no sense afterwards.
+#[test]
+fn a_metaserver_with_damaged_pages_in_its_store_fills_itself_from_the_others() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let mut group = start_three(dir.path());
+    let before = group[0].voters();
+    group[2].stop();
+    damage_pages(&group[2].dir.join("namespace.redb"));
+    let said = group[2].start();
+    assert!(said.contains("a page makes no sense"), "{said}");
+    assert!(said.contains("rebuilding this metaserver from the others"), "{said}");
+    let asked = Instant::now();
+    while group[1].voters().len() != 3 || group[2].voters() != group[1].voters() {
+        assert!(asked.elapsed() < PATIENCE, "{:?}", group[1].status());
+    }
+    let after = group[1].voters();
+    assert_eq!(after[..2], before[..2]);
+    assert_ne!(after[2], before[2], "under another id");
+}
+
+/// Overwrites all pages but the first one, which has the header.
+fn damage_pages(store: &Path) {
+    const PAGE_BYTES: u64 = 4096;
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(store).unwrap();
+    for at in (PAGE_BYTES..file.metadata().unwrap().len()).step_by(PAGE_BYTES as usize) {
+        let mut page = [0; PAGE_BYTES as usize];
+        file.read_exact_at(&mut page, at).unwrap();
+        if page.iter().any(|byte| *byte != 0) {
+            file.write_all_at(&[0xff; PAGE_BYTES as usize], at).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_metaserver_with_a_damaged_log_fills_itself_from_the_others_as_a_new_member() {
     let _alone = ONE_AT_A_TIME.lock();

@@ -76,7 +76,7 @@ impl From<ApplyError> for StoreError {
         match error {
             ApplyError::Failed(error) => error,
             ApplyError::Broken(invariant) => {
-                StoreError { doing: "apply a command", cause: invariant.to_string() }
+                StoreError::failed("apply a command", invariant)
             }
         }
     }

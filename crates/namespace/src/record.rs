@@ -31,7 +31,7 @@ const HEADER_BYTES: usize = 5;
 /// Bytes of a record under `key`.
 pub(crate) fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = postcard::to_extend(record, vec![VERSION, 0, 0, 0, 0])
-        .map_err(|cause| StoreError { doing: "encode a record", cause: cause.to_string() })?;
+        .map_err(|cause| StoreError::failed("encode a record", cause))?;
     let sum = checksum(key, &bytes[HEADER_BYTES..]);
     bytes[1..HEADER_BYTES].copy_from_slice(&sum);
     Ok(bytes)
@@ -45,14 +45,14 @@ pub(crate) fn encode_data(key: &[u8], data: &[u8]) -> Vec<u8> {
 
 /// Decodes the record in `bytes`, the value of `key`.
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
-    postcard::from_bytes(sound(key, bytes)?).map_err(|cause| failed(cause.to_string()))
+    postcard::from_bytes(sound(key, bytes)?).map_err(|cause| damaged(cause.to_string()))
 }
 
 /// Decodes the head of the record in `bytes`, a struct of its first fields. The rest is only checked for
 /// damage.
 pub(crate) fn decode_head<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
     let head = postcard::take_from_bytes(sound(key, bytes)?);
-    head.map(|(head, _)| head).map_err(|cause| failed(cause.to_string()))
+    head.map(|(head, _)| head).map_err(|cause| damaged(cause.to_string()))
 }
 
 /// Returns the inline data in `bytes`, the value of `key`.
@@ -66,12 +66,15 @@ fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
     match bytes {
         [VERSION, a, b, c, d, record @ ..] => {
             if checksum(key, record) != [*a, *b, *c, *d] {
-                return Err(failed(format!("the checksum of {key:02x?} is wrong: the disk is damaged")));
+                return Err(damaged(format!("the checksum of {key:02x?} is wrong: the disk is damaged")));
             }
             Ok(record)
         }
-        [VERSION, ..] | [] => Err(failed(format!("{key:02x?} is cut short"))),
-        [version, ..] => Err(failed(format!("version {version} is not one that this program knows"))),
+        [VERSION, ..] | [] => Err(damaged(format!("{key:02x?} is cut short"))),
+        [version, ..] => Err(StoreError::failed(
+            DECODE,
+            format!("version {version} is not one that this program knows"),
+        )),
     }
 }
 
@@ -83,8 +86,10 @@ pub fn is_sound(key: &[u8], value: &[u8]) -> bool {
     !is_ours || value.is_empty() || sound(key, value).is_ok()
 }
 
-fn failed(cause: String) -> StoreError {
-    StoreError { doing: "decode a record", cause }
+const DECODE: &str = "decode a record";
+
+fn damaged(cause: String) -> StoreError {
+    StoreError::damaged(DECODE, cause)
 }
 
 fn checksum(key: &[u8], record: &[u8]) -> [u8; 4] {

@@ -97,7 +97,7 @@ impl Store for Failing {
         edit: &mut dyn FnMut(&mut dyn Edit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         if self.1.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(StoreError { doing: "commit", cause: "EIO".into() });
+            return Err(StoreError::failed("commit", "EIO"));
         }
         self.0.batch(durability, edit)
     }

@@ -175,7 +175,7 @@ impl SimStore {
         match step {
             Step::Done => Ok(()),
             Step::CutOff | Step::Dead => {
-                Err(StoreError { doing: "flush", cause: "the power is gone".into() })
+                Err(StoreError::failed("flush", "the power is gone"))
             }
         }
     }

@@ -7,11 +7,13 @@
 //! the store is at an earlier batch, whole. The replica writes the applied index in the same batch as the
 //! changes up to it, and replays the log from there.
 
+mod damage;
 mod layer;
 mod memory;
 mod patient;
 mod redb_store;
 
+pub use damage::is_guarded;
 pub use memory::MemoryStore;
 pub use redb_store::RedbStore;
 
@@ -27,6 +29,29 @@ pub struct StoreError {
     pub doing: &'static str,
     /// Error of the engine.
     pub cause: String,
+    /// Kind of the error.
+    pub trouble: Trouble,
+}
+
+impl StoreError {
+    /// Error that says nothing about the bytes on the disk.
+    pub fn failed(doing: &'static str, cause: impl std::fmt::Display) -> Self {
+        Self { doing, cause: cause.to_string(), trouble: Trouble::Failed }
+    }
+
+    /// Error over bytes that the disk has altered.
+    pub fn damaged(doing: &'static str, cause: impl std::fmt::Display) -> Self {
+        Self { doing, cause: cause.to_string(), trouble: Trouble::Damaged }
+    }
+}
+
+/// Kind of a store's error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The engine or the disk could not do it.
+    Failed,
+    /// The bytes on the disk are not those that were written.
+    Damaged,
 }
 
 /// Reason that a store cannot be opened.

@@ -11,7 +11,6 @@
 //! written once; and no batch waits for the disk. After a crash the store has the state of the last flush.
 
 use std::fs::File;
-use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,13 +19,14 @@ use host::patiently;
 use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{
-    AccessGuard, Builder, Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase as _,
-    StorageBackend, StorageError, TableDefinition,
+    AccessGuard, Builder, Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase as _, StorageBackend,
+    StorageError, TableDefinition,
 };
 
+use crate::damage::{Cause as _, guarded, is_damage_at_open};
 use crate::layer::Layer;
 use crate::patient::Patient;
-use crate::{Durability, Edit, OpenError, Store, StoreError, View, Visitor};
+use crate::{Durability, Edit, OpenError, Store, StoreError, Trouble, View, Visitor};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("heorot");
 
@@ -41,7 +41,8 @@ const LAYER_BYTES_MAX: usize = 32 << 20;
 /// the batch that fills it writes them. Immediate commits save the allocator state, too ("quick repair"), so
 /// that opening after a crash does not read the whole file.
 pub struct RedbStore {
-    database: Database,
+    /// None once it is dropped.
+    database: Option<Database>,
     layer_bytes_max: usize,
     current: Mutex<Snapshot>,
     /// Held by one batch at a time; snapshots do not wait for it.
@@ -75,16 +76,21 @@ impl RedbStore {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = patiently("open the store", || options.open(path)).map_err(DatabaseError::from);
-        let database = file.and_then(FileBackend::new).and_then(|file| Self::database(file, memory_bytes));
-        let error = match database {
-            Ok(database) => {
-                let prepared = Self::prepare(database, memory_bytes);
-                return prepared.map_err(OpenError::Damaged);
+        let opened = guarded("open", || {
+            let database = file.and_then(FileBackend::new).and_then(|file| Self::create(file, memory_bytes));
+            match database {
+                Ok(database) => Self::prepare(database, memory_bytes),
+                Err(error) if is_damage_at_open(&error) => Err(StoreError::damaged("open", error)),
+                Err(error) => Err(StoreError::failed("open", error)),
             }
-            Err(error) => error,
-        };
-        let because = failed("open", format!("{}: {error}", path.display()));
-        Err(if is_damage(&error) { OpenError::Damaged(because) } else { OpenError::Failed(because) })
+        });
+        opened.map_err(|error| {
+            let error = StoreError { cause: format!("{}: {}", path.display(), error.cause), ..error };
+            match error.trouble {
+                Trouble::Damaged => OpenError::Damaged(error),
+                Trouble::Failed => OpenError::Failed(error),
+            }
+        })
     }
 
     /// Opens the store in `backend`; a simulation uses this in place of a file.
@@ -92,11 +98,13 @@ impl RedbStore {
     /// # Errors
     /// [`StoreError`] when the content of the backend is not a store.
     pub fn open_backend(backend: impl StorageBackend, memory_bytes: usize) -> Result<Self, StoreError> {
-        let database = Self::database(backend, memory_bytes).map_err(|cause| failed("open", cause))?;
-        Self::prepare(database, memory_bytes)
+        guarded("open", || {
+            let database = Self::create(backend, memory_bytes);
+            Self::prepare(database.map_err(|cause| StoreError::failed("open", cause))?, memory_bytes)
+        })
     }
 
-    fn database(backend: impl StorageBackend, memory_bytes: usize) -> Result<Database, DatabaseError> {
+    fn create(backend: impl StorageBackend, memory_bytes: usize) -> Result<Database, DatabaseError> {
         Builder::new().set_cache_size(cache_bytes(memory_bytes)).create_with_backend(Patient(backend))
     }
 
@@ -105,12 +113,16 @@ impl RedbStore {
         write(&database, &Layer::default())?;
         let current = Snapshot { live: Layer::default(), frozen: Layer::default(), base: base(&database)? };
         Ok(Self {
-            database,
+            database: Some(database),
             layer_bytes_max: layer_bytes(memory_bytes),
             current: Mutex::new(current),
             writer: Mutex::new(()),
             flusher: Mutex::new(()),
         })
+    }
+
+    fn database(&self) -> Result<&Database, StoreError> {
+        self.database.as_ref().ok_or_else(|| StoreError::failed("use the store", "it is closed"))
     }
 
     /// Writes to disk all batches that were committed before this call.
@@ -121,13 +133,14 @@ impl RedbStore {
             let _no_batch = self.writer.lock();
             let mut current = self.current.lock();
             if !current.frozen.is_empty() {
-                return Err(failed("commit", "an earlier commit failed"));
+                return Err(StoreError::failed("commit", "an earlier commit failed"));
             }
             current.frozen = std::mem::take(&mut current.live);
             current.frozen.clone()
         };
-        write(&self.database, &frozen)?;
-        let base = base(&self.database)?;
+        let database = self.database()?;
+        write(database, &frozen)?;
+        let base = base(database)?;
         let mut current = self.current.lock();
         current.base = base;
         current.frozen = Layer::default();
@@ -135,15 +148,13 @@ impl RedbStore {
     }
 }
 
-/// True if the bytes of the file are not those of a store. False for an unknown version, which may be a later
-/// one, and for an error of the disk, which may be temporary.
-fn is_damage(error: &DatabaseError) -> bool {
-    match error {
-        DatabaseError::RepairAborted | DatabaseError::Storage(StorageError::Corrupted(_)) => true,
-        DatabaseError::Storage(StorageError::Io(error)) => {
-            matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
-        }
-        _ => false,
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        // After damage, also the end of redb may panic.
+        let _ = guarded("close", || {
+            drop(self.database.take());
+            Ok::<(), StoreError>(())
+        });
     }
 }
 
@@ -157,33 +168,37 @@ fn cache_bytes(memory_bytes: usize) -> usize {
 }
 
 fn begin(database: &Database) -> Result<redb::WriteTransaction, StoreError> {
-    let mut transaction = database.begin_write().map_err(|cause| failed("begin a batch", cause))?;
+    let mut transaction = database.begin_write().map_err(|cause| cause.into_error("begin a batch"))?;
     transaction
         .set_durability(redb::Durability::Immediate)
-        .map_err(|cause| failed("begin a batch", cause))?;
+        .map_err(|cause| cause.into_error("begin a batch"))?;
     transaction.set_quick_repair(true);
     Ok(transaction)
 }
 
 /// Writes one transaction to disk, in the order of keys, which is the order of redb's pages.
 fn write(database: &Database, changes: &Layer) -> Result<(), StoreError> {
-    let transaction = begin(database)?;
-    {
-        let mut table = transaction.open_table(TABLE).map_err(|cause| failed("begin a batch", cause))?;
-        for (key, change) in changes.iter() {
-            match change {
-                Some(value) => table.insert(key, &**value).map(drop),
-                None => table.remove(key).map(drop),
+    guarded("write a batch", || {
+        let transaction = begin(database)?;
+        {
+            let mut table = transaction.open_table(TABLE).map_err(|cause| cause.into_error("begin a batch"))?;
+            for (key, change) in changes.iter() {
+                match change {
+                    Some(value) => table.insert(key, &**value).map(drop),
+                    None => table.remove(key).map(drop),
+                }
+                .map_err(|cause| cause.into_error("put"))?;
             }
-            .map_err(|cause| failed("put", cause))?;
         }
-    }
-    transaction.commit().map_err(|cause| failed("commit", cause))
+        transaction.commit().map_err(|cause| cause.into_error("commit"))
+    })
 }
 
 fn base(database: &Database) -> Result<Base, StoreError> {
-    let transaction = database.begin_read().map_err(|cause| failed("snapshot", cause))?;
-    transaction.open_table(TABLE).map(Arc::new).map_err(|cause| failed("snapshot", cause))
+    guarded("snapshot", || {
+        let transaction = database.begin_read().map_err(|cause| cause.into_error("snapshot"))?;
+        transaction.open_table(TABLE).map(Arc::new).map_err(|cause| cause.into_error("snapshot"))
+    })
 }
 
 impl std::fmt::Debug for RedbStore {
@@ -216,17 +231,20 @@ impl Store for RedbStore {
 
     fn replace(&self, pairs: &mut crate::Pairs<'_>) -> Result<(), StoreError> {
         let (_no_flush, _no_batch) = (self.flusher.lock(), self.writer.lock());
-        let transaction = begin(&self.database)?;
-        transaction.delete_table(TABLE).map_err(|cause| failed("replace", cause))?;
-        {
-            let mut table = transaction.open_table(TABLE).map_err(|cause| failed("replace", cause))?;
-            for pair in pairs {
-                let (key, value) = pair?;
-                table.insert(&*key, &*value).map_err(|cause| failed("put", cause))?;
+        let database = self.database()?;
+        guarded("replace", || {
+            let transaction = begin(database)?;
+            transaction.delete_table(TABLE).map_err(|cause| cause.into_error("replace"))?;
+            {
+                let mut table = transaction.open_table(TABLE).map_err(|cause| cause.into_error("replace"))?;
+                for pair in pairs {
+                    let (key, value) = pair?;
+                    table.insert(&*key, &*value).map_err(|cause| cause.into_error("put"))?;
+                }
             }
-        }
-        transaction.commit().map_err(|cause| failed("commit", cause))?;
-        let base = base(&self.database)?;
+            transaction.commit().map_err(|cause| cause.into_error("commit"))
+        })?;
+        let base = base(database)?;
         *self.current.lock() = Snapshot { live: Layer::default(), frozen: Layer::default(), base };
         Ok(())
     }
@@ -237,8 +255,7 @@ impl View for Snapshot {
         if let Some(change) = self.live.get(key).or_else(|| self.frozen.get(key)) {
             return Ok(change.as_ref().map(|value| value.to_vec()));
         }
-        let value = self.base.get(key).map_err(|cause| failed("get", cause))?;
-        Ok(value.map(|value| value.value().to_vec()))
+        guarded("get", || Ok::<_, StorageError>(self.base.get(key)?.map(|value| value.value().to_vec())))
     }
 
     fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
@@ -247,7 +264,7 @@ impl View for Snapshot {
         }
         let mut live = self.live.range(from, to).peekable();
         let mut frozen = self.frozen.range(from, to).peekable();
-        let mut base = Pairs::new(self.base.range(from..to).map_err(|cause| failed("scan", cause))?)?;
+        let mut base = Pairs::new(guarded("scan", || self.base.range(from..to))?)?;
         loop {
             let keys = [live.peek().map(|(key, _)| *key), frozen.peek().map(|(key, _)| *key), base.key()];
             let Some(least) = keys.iter().flatten().min() else { return Ok(()) };
@@ -299,11 +316,12 @@ impl<'a> Pairs<'a> {
     }
 
     fn take(&mut self) -> Result<Option<Pair<'a>>, StoreError> {
-        let following = self.rest.next().transpose().map_err(|cause| failed("scan", cause))?;
+        let following = guarded("scan", || {
+            let following = self.rest.next().transpose()?;
+            // If they lie outside of a damaged page, these panic: here, and not at a later call.
+            let _ = following.as_ref().map(|(key, value)| (key.value(), value.value()));
+            Ok::<_, StorageError>(following)
+        })?;
         Ok(std::mem::replace(&mut self.next, following))
     }
-}
-
-fn failed(doing: &'static str, cause: impl std::fmt::Display) -> StoreError {
-    StoreError { doing, cause: cause.to_string() }
 }

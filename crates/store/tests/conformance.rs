@@ -115,7 +115,7 @@ fn a_batch_that_fails_leaves_nothing(store: &dyn Store) {
         edit.put(b"a", b"lost")?;
         edit.delete(b"b")?;
         edit.put(b"c", b"lost")?;
-        Err(StoreError { doing: "test", cause: "on purpose".to_string() })
+        Err(StoreError::failed("test", "on purpose"))
     });
     assert_eq!(outcome.expect_err("it failed").doing, "test");
     assert_eq!(all(store), pairs(&[("a", "0"), ("b", "1")]));

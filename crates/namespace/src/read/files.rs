@@ -205,5 +205,5 @@ pub fn stripe_policy(view: &dyn View, dir: InodeId) -> Result<Option<StripePolic
         }
         at = directory.parent;
     }
-    Err(StoreError { doing: "find a stripe policy", cause: format!("{dir:?} is not below the root") })
+    Err(StoreError::failed("find a stripe policy", format!("{dir:?} is not below the root")))
 }

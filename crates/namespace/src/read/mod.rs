@@ -41,7 +41,7 @@ use crate::{Incarnation, InodeId, StateCounts, keys};
 pub fn name_space(view: &dyn View) -> Result<u64, StoreError> {
     let (root, counters) = (inode(view, InodeId::ROOT)?, get::<Counters>(view, &keys::counters())?);
     let (Some(root), Some(counters)) = (root, counters) else {
-        return Err(StoreError { doing: "read which name space this is", cause: "there is none yet".into() });
+        return Err(StoreError::failed("read which name space this is", "there is none yet"));
     };
     Ok((u64::from(counters.client_prefix) << 32 | u64::from(root.generation)).max(1))
 }
@@ -71,10 +71,7 @@ pub fn state_counts(view: &dyn View) -> Result<StateCounts, StoreError> {
 }
 
 pub(crate) fn counters(view: &dyn View) -> Result<Counters, StoreError> {
-    get(view, &keys::counters())?.ok_or_else(|| StoreError {
-        doing: "read the counters",
-        cause: "there are none: the store was never formatted".to_string(),
-    })
+    get(view, &keys::counters())?.ok_or_else(|| StoreError::failed("read the counters", "there are none: the store was never formatted"))
 }
 
 /// Visits the records with `from <= key < to`.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use namespace::{Command, Proposal, Stamp};
 use openraft::type_config::async_runtime::WatchReceiver;
 use openraft::{Config, Raft, SnapshotPolicy};
-use store::{Durability, Store};
+use store::{Durability, Store, Trouble};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -121,14 +121,14 @@ async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Recei
     let outcome = tokio::select! {
         biased;
         _ = stopped => Ok(()),
-        why = upkeep(&raft, &log, &store, progress, &runner, (retention, &space)) => Err(why),
+        why = upkeep(&raft, &log, (&store, &integrity), progress, &runner, (retention, &space)) => Err(why),
         why = ended(&raft, (&address_book, &integrity), &liveness) => Err(why),
         why = note_voters((&raft, &log), &members_file, applied, &noting) => Err(why),
         why = watch_removal(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &liveness) => Err("consensus ended".into()),
     };
     let _ = raft.shutdown().await;
-    if let Err(reason) = outcome.and_then(|()| flush(&*store)) {
+    if let Err(reason) = outcome.and_then(|()| flush(&*store, &integrity)) {
         let reason = failed.get().clone().or_else(|| log.failure()).unwrap_or(reason);
         tracing::error!(%reason, "the metadata service stops: see the reason");
         failed.set(Some(reason));
@@ -188,7 +188,7 @@ async fn settle(raft: &Raft<Types, Machine>, stamp: Stamp, incarnation: [u8; 16]
 async fn upkeep(
     raft: &Raft<Types, Machine>,
     log: &Log,
-    store: &Arc<dyn Store>,
+    (store, integrity): (&Arc<dyn Store>, &Arc<Integrity>),
     mut progress: watch::Receiver<u64>,
     runner: &BlockingRunner,
     (retention, space): (LogRetention, &Space),
@@ -219,8 +219,8 @@ async fn upkeep(
         if std::mem::take(&mut waits) {
             tracing::info!("the metadata store has space again");
         }
-        let (its_store, its_log) = (Arc::clone(store), log.clone());
-        let to_disk = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
+        let (its_store, its_log, its_integrity) = (Arc::clone(store), log.clone(), Arc::clone(integrity));
+        let to_disk = move || flush(&*its_store, &its_integrity).inspect(|()| its_log.keep_spare());
         match runner.run(to_disk).await {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => return reason,
@@ -251,8 +251,14 @@ async fn purge(raft: &Raft<Types, Machine>, upto: u64) -> Result<(), String> {
     raft.trigger().purge_log(upto).await.map_err(|e| e.to_string())
 }
 
-fn flush(store: &dyn Store) -> Result<(), String> {
-    store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|e| e.to_string())
+fn flush(store: &dyn Store, integrity: &Integrity) -> Result<(), String> {
+    store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|error| {
+        // A store that is damaged fails at each start: it is to be rebuilt.
+        if error.trouble == Trouble::Damaged {
+            integrity.report_damage(&error.to_string());
+        }
+        error.to_string()
+    })
 }
 
 /// Keeps the file of voters up to date; returns when openraft has stopped. Only a membership that is applied

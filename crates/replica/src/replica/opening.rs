@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use namespace::Stamp;
-use store::{Store, StoreError};
+use store::{Store, StoreError, Trouble};
 use tokio::sync::Mutex;
 
 use super::{Replica, ReplicaError};
@@ -99,7 +99,10 @@ impl Opening {
         };
         let view = store.snapshot().map_err(|e| fail(&e))?;
         // The store's own records cannot be read, so nothing else in it can be trusted.
-        let unreadable = |e: StoreError| damaged(e.to_string(), &Membership::default());
+        let unreadable = |e: StoreError| match e.trouble {
+            Trouble::Damaged => damaged(e.to_string(), &Membership::default()),
+            Trouble::Failed => fail(&e),
+        };
         let (applied, members) = crate::state::records::applied(&*view).map_err(unreadable)?;
         let installed = crate::state::records::installed(&*view).map_err(unreadable)?;
         let written = crate::state::records::written(&*view).map_err(unreadable)?;
@@ -167,7 +170,10 @@ impl Opening {
             history: Arc::clone(&history),
             integrity: Arc::clone(&integrity),
         };
-        let machine = Machine::new(Arc::clone(&store), log.clone(), context).map_err(|e| fail(&e))?;
+        let machine = Machine::new(Arc::clone(&store), log.clone(), context).map_err(|e| match e.trouble {
+            Trouble::Damaged => damaged(e.to_string(), members.membership()),
+            Trouble::Failed => fail(&e),
+        })?;
         let space = Arc::new(Space::new(config.dir.clone(), config.reserve_bytes));
         let context = consensus::Context {
             id: config.id,

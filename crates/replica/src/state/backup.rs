@@ -99,7 +99,7 @@ impl Backup {
         if let Some(head) = self.head.take() {
             piece.extend_from_slice(FIRST_LINE);
             let head = postcard::to_stdvec(&head)
-                .map_err(|e| StoreError { doing: "encode a backup's head", cause: e.to_string() })?;
+                .map_err(|e| StoreError::failed("encode a backup's head", e))?;
             put(&mut piece, &head);
         } else if let Some(chunks) = &mut self.chunks {
             match chunks.next_chunk()? {
@@ -210,7 +210,7 @@ impl<R: Read> BackupReader<R> {
     /// All keys and values, for [`store::Store::replace`]; the last item is an error if the backup is not
     /// whole.
     pub fn pairs(mut self) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>> {
-        let failed = |e: BackupError| StoreError { doing: "read a backup", cause: e.to_string() };
+        let failed = |e: BackupError| StoreError::failed("read a backup", e);
         let mut broken = false;
         let chunks = std::iter::from_fn(move || {
             if broken {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use host::{Files, Opened};
 use namespace::Incarnation;
 use parking_lot::RwLock;
-use store::{StoreError, View, Visitor};
+use store::{StoreError, Trouble, View, Visitor};
 
 use crate::log;
 use crate::runtime::watch;
@@ -92,6 +92,14 @@ impl Integrity {
         self.out_of_service.subscribe()
     }
 
+    /// Reports an error of the store.
+    pub(crate) fn report(&self, error: &StoreError) {
+        match error.trouble {
+            Trouble::Damaged => self.report_damage(&error.to_string()),
+            Trouble::Failed => {}
+        }
+    }
+
     /// Reports that this member's state is wrong and that of the others is right.
     pub(crate) fn report_damage(&self, why: &str) {
         match self.other_voters.load(Ordering::Relaxed) {
@@ -159,7 +167,7 @@ impl Integrity {
 
     /// Reads a record of a view, and checks it.
     pub(crate) fn get(&self, view: &dyn View, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = view.get(key)?;
+        let found = view.get(key).inspect_err(|error| self.report(error))?;
         match &found {
             Some(value) if !namespace::is_sound(key, value) => Err(self.report_damaged_record(key)),
             _ => Ok(found),
@@ -181,7 +189,8 @@ impl Integrity {
                 outcome = Err(self.report_damaged_record(key));
                 std::ops::ControlFlow::Break(())
             }
-        })?;
+        })
+        .inspect_err(|error| self.report(error))?;
         outcome
     }
 
@@ -192,10 +201,8 @@ impl Integrity {
 
     /// Reports a record with a wrong checksum.
     fn report_damaged_record(&self, key: &[u8]) -> StoreError {
-        let error = StoreError {
-            doing: "read a record",
-            cause: format!("the checksum of {key:02x?} is wrong: the disk is damaged"),
-        };
+        let cause = format!("the checksum of {key:02x?} is wrong: the disk is damaged");
+        let error = StoreError::damaged("read a record", cause);
         self.report_damage(&error.to_string());
         error
     }

@@ -15,7 +15,7 @@ use namespace::{ApplyError, Command, Proposal, Reply, Time};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot as RaftSnapshot};
 use openraft::{LogIdOptionExt, RaftSnapshotBuilder};
-use store::{Durability, Edit, Store, StoreError};
+use store::{Durability, Edit, Store, StoreError, Trouble};
 
 use crate::environment::{BlockingRunner, Plan};
 use crate::log::Log;
@@ -212,6 +212,9 @@ impl RaftStateMachine<Types> for Machine {
         while let Some(batch) = batches.next().await {
             let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
             let done = self.apply_batch(&batch).map_err(|e| {
+                if e.trouble == Trouble::Damaged {
+                    self.integrity.report_damage(&e.to_string());
+                }
                 self.failed.set(Some(e.to_string()));
                 io::Error::other(e)
             })?;

@@ -1,4 +1,5 @@
-//! Guard for panics of a command that breaks an invariant of the state machine: they are caught. Any other
+//! Guard for panics of a command that breaks an invariant of the state machine: they are caught, as are panics
+//! over a damaged page of the store. Any other
 //! panic of a server ends its process (`heorot`), which asks [`is_guarded`].
 
 use std::cell::Cell;
@@ -15,7 +16,7 @@ static FAULTS: AtomicU64 = AtomicU64::new(0);
 /// True if a panic on this thread is caught now.
 #[must_use]
 pub fn is_guarded() -> bool {
-    GUARDED.get()
+    GUARDED.get() || store::is_guarded()
 }
 
 /// Number of commands that broke an invariant of the state machine since the process began. Each is logged as

@@ -49,7 +49,7 @@ pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembershi
     let members: Option<(Option<LogIdRecord>, Members)> = get(view, MEMBERS_KEY, "read the members")?;
     let (since, members) = members.unwrap_or_default();
     let members =
-        Membership::try_from(members).map_err(|cause| StoreError { doing: "read the members", cause })?;
+        Membership::try_from(members).map_err(|cause| StoreError::damaged("read the members", cause))?;
     Ok((applied.map(log_id), StoredMembership::new(since.map(log_id), members)))
 }
 
@@ -129,7 +129,7 @@ impl From<LogId> for LogIdRecord {
 /// Encodes a record, followed by its CRC-32C, little-endian.
 pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = postcard::to_stdvec(record)
-        .map_err(|e| StoreError { doing: "encode a record of consensus", cause: e.to_string() })?;
+        .map_err(|e| StoreError::failed("encode a record of consensus", e))?;
     let crc = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     Ok(bytes)
@@ -141,7 +141,7 @@ fn get<T: DeserializeOwned>(
     doing: &'static str,
 ) -> Result<Option<T>, StoreError> {
     let Some(bytes) = view.get(key)? else { return Ok(None) };
-    decode(&bytes).map(Some).ok_or(StoreError { doing, cause: "it is damaged".into() })
+    decode(&bytes).map(Some).ok_or_else(|| StoreError::damaged(doing, "it is damaged"))
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {

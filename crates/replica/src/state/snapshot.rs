@@ -98,7 +98,7 @@ impl DigestCheck {
             && decode_state_digest(&value).is_none_or(|state_digest| state_digest.digest != self.0)
         {
             let cause = "it is not what its digest says: the store of the metaserver that sent it is damaged";
-            return Err(StoreError { doing: "install a snapshot", cause: cause.into() });
+            return Err(StoreError::failed("install a snapshot", cause));
         }
         self.0.change(&key, None, Some(&value));
         Ok((key, value))
@@ -106,7 +106,7 @@ impl DigestCheck {
 }
 
 fn unreadable(cause: io::Error) -> StoreError {
-    StoreError { doing: "read a received snapshot", cause: cause.to_string() }
+    StoreError::failed("read a received snapshot", cause)
 }
 
 type Pair = Result<(Vec<u8>, Vec<u8>), StoreError>;
