@@ -3,6 +3,8 @@
 
 #[path = "group/digests.rs"]
 mod digests;
+#[path = "group/disk.rs"]
+mod disk;
 #[path = "group/members.rs"]
 mod members;
 
@@ -20,7 +22,9 @@ use namespace::{
 };
 use parking_lot::Mutex;
 use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};
-use store::{MemoryStore, Store};
+use store::Store;
+
+use crate::disk::Disk;
 
 /// Longest time of a step; a test that needs more hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -89,7 +93,7 @@ impl Transport for Wire {
 struct Group {
     wires: Arc<Wires>,
     dir: tempfile::TempDir,
-    stores: BTreeMap<u64, Arc<MemoryStore>>,
+    stores: BTreeMap<u64, Arc<Disk>>,
 }
 
 impl Group {

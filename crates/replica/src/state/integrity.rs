@@ -5,6 +5,9 @@
 //! | damaged, or not that of the majority | two or more | mark it in the log's directory and fail; the next start rebuilds it |
 //! | damaged, or differs without a majority | one | stop serving, go on voting: the other voter serves |
 //! | damaged | none | report it; reading a damaged record is an error |
+//! | cannot be read: the disk failed | two or more | fail: the others serve its clients |
+//! | cannot be read | one | stop serving, go on voting |
+//! | cannot be read | none | reading is an error |
 //!
 //! A rebuild takes the state from the other members (`ReplicaError::Damaged`).
 
@@ -96,7 +99,36 @@ impl Integrity {
     pub(crate) fn report(&self, error: &StoreError) {
         match error.trouble {
             Trouble::Damaged => self.report_damage(&error.to_string()),
-            Trouble::Failed => {}
+            Trouble::Failed => self.report_failed_disk(&error.to_string()),
+        }
+    }
+
+    /// Reports that the store cannot be read. Clients are better served by another member than by EIO. The state
+    /// may be right, and is kept: the disk may be there again after a restart.
+    fn report_failed_disk(&self, why: &str) {
+        match self.other_voters.load(Ordering::Relaxed) {
+            0 => {} // each reader has the error, and nobody else could answer
+            1 => {
+                self.stopped_serving.store(true, Ordering::Release);
+                if self.out_of_service.get().is_none() {
+                    tracing::error!(
+                        %why,
+                        "the metadata store cannot be read: this metaserver stops serving clients and goes on voting. \
+                         Check its disk (dmesg, smartctl), and start it again"
+                    );
+                    self.out_of_service.set(Some(why.to_owned()));
+                }
+            }
+            _ => {
+                self.stopped_serving.store(true, Ordering::Release);
+                if self.failed.get().is_none() {
+                    tracing::error!(
+                        %why,
+                        "the metadata store cannot be read: this metaserver stops. Check its disk (dmesg, smartctl)"
+                    );
+                    self.failed.set(Some(why.to_owned()));
+                }
+            }
         }
     }
 

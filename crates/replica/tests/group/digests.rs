@@ -156,6 +156,20 @@ async fn a_record_that_is_damaged_is_never_told_and_the_member_is_to_fill_itself
     assert!(matches!(reopened(&group, 2).await, ReplicaError::Damaged { .. }));
 }
 
+/// The state may be right: it is kept, and its clients go to a member that can read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_disk_cannot_be_read_stops_at_the_first_read() {
+    let group = Group::of(3).await;
+    made(&group.member(1), "d").await;
+    let odd = group.member(2);
+    odd.barrier().await.unwrap();
+    group.stores[&2].fail();
+    assert!(read::lookup(&*odd.view().unwrap(), InodeId::ROOT, b"d").is_err());
+    assert!(odd.is_out_of_service(), "before a client is told");
+    assert!(why(&odd).await.contains("EIO"));
+    assert!(!group.dir.path().join("2/log/distrusted").exists(), "it is not said to be wrong");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_that_differ_the_one_that_leads_goes_on_and_the_other_serves_nobody() {
     let group = Group::of(2).await;
