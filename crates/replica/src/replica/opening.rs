@@ -243,6 +243,8 @@ impl Opening {
             time: Arc::clone(&self.environment.time),
         });
         crate::service::compare::start(&service, &runtime);
+        let runner = BlockingRunner(self.environment.disk_delay.clone());
+        crate::service::scrub::start(&service, &self.store, runner, &runtime);
         runtime.spawn(finish_changes(Arc::downgrade(&service)));
         if watches_capacity {
             runtime.spawn(watch_capacity(Arc::downgrade(&service)));

@@ -1,6 +1,7 @@
 //! Service of this member: its answers to the calls of other members.
 
 pub(crate) mod compare;
+pub(crate) mod scrub;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
 /// First tag of the replica's own records, which differ between members.
-const OWN_TAGS: u8 = 0x80;
+pub(crate) const OWN_TAGS: u8 = 0x80;
 /// Digests kept for comparison: those of the commands of one or two busy seconds, 32 bytes each.
 const HISTORY_MAX: usize = 16_384;
 

@@ -156,6 +156,22 @@ async fn a_record_that_is_damaged_is_never_told_and_the_member_is_to_fill_itself
     assert!(matches!(reopened(&group, 2).await, ReplicaError::Damaged { .. }));
 }
 
+/// A record that is gone has no checksum that could be wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_the_disk_lost_is_found_though_nobody_reads_it() {
+    let mut group = Group::of(3).await;
+    for name in ["d", "e"] {
+        made(&group.member(1), name).await;
+    }
+    group.member(3).barrier().await.unwrap();
+    spoil(&group, 3, |edit| edit.delete(&name_key("e")).unwrap());
+    let why = why(&group.member(3)).await;
+    assert!(why.contains("the digest of a scrub differs"), "{why}");
+    assert!(group.member(3).is_out_of_service() && !group.member(1).is_out_of_service());
+    group.stop(3, false).await;
+    assert!(matches!(reopened(&group, 3).await, ReplicaError::Damaged { .. }));
+}
+
 /// The state may be right: it is kept, and its clients go to a member that can read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_disk_cannot_be_read_stops_at_the_first_read() {
