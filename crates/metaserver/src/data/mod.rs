@@ -20,6 +20,7 @@ mod recall;
 pub(crate) mod relocation;
 mod removal;
 pub(crate) mod reports;
+mod settling;
 pub(crate) mod unsettled;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use crate::data::inode_locks::InodeLocks;
 use crate::data::placement::Placement;
 use crate::data::proxy::WriteVerifier;
 use crate::data::reports::Reports;
+use crate::data::settling::Settling;
 use crate::data::unsettled::Rounds;
 use crate::machine::StateMachine;
 use crate::state::ClientState;
@@ -50,6 +52,7 @@ pub struct Data {
     /// Locks of files whose columns get other targets: no layout is granted meanwhile.
     pub(crate) relocations: InodeLocks,
     pub(crate) rounds: Rounds,
+    pub(crate) settling: Settling,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) backlog: Backlog,
     pub(crate) reports: Arc<Reports>,
@@ -72,14 +75,16 @@ impl Data {
             content_locks: InodeLocks::default(),
             relocations: InodeLocks::default(),
             rounds: Rounds::default(),
+            settling: Settling::default(),
             backlog: Backlog::default(),
             reports: Arc::default(),
         }
     }
 
-    /// Tries deferred operations of these targets at once: their data server answers again.
+    /// Tries deferred operations of these targets, and files to settle, at once: their data server answers again.
     pub(crate) fn retry_now(&self, targets: &[TargetId]) {
         self.backlog.retry_now(targets);
+        self.settling.retry_now(targets);
         self.state.deferred_ready.notify_one();
     }
 }

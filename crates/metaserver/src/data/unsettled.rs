@@ -43,11 +43,8 @@ use crate::errors::FileError;
 const STAT_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time limit of a STAT call with sync, which makes all unstable writes of clients durable.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(20);
-/// Interval of the leader's search for files to settle: after a close, operations ask the data servers at
-/// most for this long.
-const SETTLE_EVERY: Duration = Duration::from_millis(250);
 /// Files in one round of calls and one command: with 64 columns each, 16,384 handles of about 60 bytes.
-const FILES_AT_ONCE: usize = 256;
+pub(crate) const FILES_AT_ONCE: usize = 256;
 
 /// Rounds of STAT calls under way.
 #[derive(Default)]
@@ -317,11 +314,12 @@ impl Data {
         for (target, (places, handles)) in by_target {
             let args = stat::Args { handles, sync };
             let call = self.call_target_within::<_, stat::ResOk>(target, Procedure::Stat, args, limit);
-            calls.spawn(async move { (places, call.await) });
+            calls.spawn(async move { (target, places, call.await) });
         }
         let mut silent = Vec::new();
         while let Some(done) = calls.join_next().await {
-            let (places, answer) = done.map_err(|_| FileError::Fault)?;
+            let (target, places, answer) = done.map_err(|_| FileError::Fault)?;
+            let is_answered = answer.is_ok();
             match answer {
                 Ok(found) if found.objects.len() == places.len() => {
                     for ((file, column), object) in places.into_iter().zip(found.objects) {
@@ -334,6 +332,9 @@ impl Data {
                 }
                 // The target failed, or is lost: its columns are out of reach.
                 Err(status) => tracing::debug!(?status, "a target cannot say how long its objects are"),
+            }
+            if sync {
+                self.settling.note(target, is_answered);
             }
         }
         Ok(silent)
@@ -354,35 +355,6 @@ impl Data {
         let data = self.file_data(inode)?;
         let silent = unheld(self.stat_columns(&mut asked, &[data], false)).await?;
         Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.machine.entropy.u64() })
-    }
-
-    /// Settles files that were written through layouts: after a client closed the file, died, or lost its
-    /// layout, and files that an earlier leader did not settle. Never returns.
-    pub(crate) async fn settle_files(self: Arc<Self>) {
-        loop {
-            if self.machine.replica.leads()
-                && let Err(status) = self.settle_round().await
-            {
-                tracing::debug!(?status, "files whose layouts ended wait to be settled");
-            }
-            tokio::time::sleep(SETTLE_EVERY).await;
-        }
-    }
-
-    async fn settle_round(&self) -> Result<(), FileError> {
-        let mut after = InodeId(0);
-        loop {
-            let files = read::to_settle(&*self.machine.view()?, after, FILES_AT_ONCE)?;
-            let Some(last) = files.last() else { return Ok(()) };
-            after = *last;
-            let waiting = self.observe(&files, true).await?;
-            if !waiting.is_empty() {
-                tracing::debug!(
-                    files = waiting.len(),
-                    "files wait to be settled: a data server does not answer"
-                );
-            }
-        }
     }
 }
 

@@ -212,6 +212,23 @@ async fn a_file_with_a_lost_object_is_an_error_and_not_a_shorter_file() {
     out_of_reach(FakeData::lose, |data, file| data.wrote(file, 5000, S)).await;
 }
 
+/// Its other files, and those of others, are not held up by it, nor is its log filled.
+#[tokio::test]
+async fn a_target_that_cannot_settle_a_file_is_asked_less_and_less() {
+    let world = World::start().await;
+    let (mut ash, file, open) = laid_out(&world, "f").await;
+    world.data.wrote(id(&file), 5000, S);
+    world.data.fail(true);
+    let args = close::Args { seqid: 0, open_stateid: open };
+    ash.ok(vec![putfh(&file), ArgOp::Close(args)]).await;
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let (_, asked) = world.data.asked();
+    // At once, and after 0.5, 1.5 and 3.5 s; it was each 250 ms.
+    assert!((2..=5).contains(&asked), "asked {asked} times in 4 s");
+    world.data.fail(false);
+    world.until("the file is settled", || !is_unsettled(&world, &file)).await;
+}
+
 async fn out_of_reach(ends: impl Fn(&FakeData, u64), comes_back: impl Fn(&FakeData, u64)) {
     let world = World::start().await;
     let (mut ash, file, open) = laid_out(&world, "f").await;
@@ -226,6 +243,8 @@ async fn out_of_reach(ends: impl Fn(&FakeData, u64), comes_back: impl Fn(&FakeDa
     let before = world.data.asked().1;
     world.until("the leader tries to settle it", || world.data.asked().1 > before + 2).await;
     assert!(is_unsettled(&world, &file), "while its data are out of reach");
+    let listed = world.metaserver.cluster().files_on("0000000000000001", None).expect("there is the target");
+    assert_eq!(listed.paths, [b"/f"], "its known size is 0, but it may have data there");
 
     assert_eq!(birch.open("f", READ, 0).await, Err(Status::Io));
     let read = read_op::Args { stateid: Stateid::ANONYMOUS, offset: 0, count: 100 };

@@ -46,17 +46,22 @@ struct Behind {
     tried: bool,
 }
 
-struct Pause {
+/// Pause before the next try of something that failed.
+pub(crate) struct Pause {
     failures: u32,
     until: Instant,
 }
 
 impl Pause {
-    fn none(now: Instant) -> Self {
+    pub(crate) fn none(now: Instant) -> Self {
         Self { failures: 0, until: now }
     }
 
-    fn grow(&mut self, now: Instant) {
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+
+    pub(crate) fn grow(&mut self, now: Instant) {
         let factor = 1u32 << self.failures.min(8);
         self.failures += 1;
         self.until = now + (PAUSE_MIN * factor).min(PAUSE_MAX);
