@@ -23,7 +23,7 @@ use wire::nfs4::exchange_id::{self, ServerOwner, StateProtectArgs, StateProtectR
 use wire::nfs4::{ClientId, OwnerName, SessionId, Status, Verifier};
 use wire::rpc::Credential;
 
-use self::records::{Records, Use};
+use self::records::{Records, Use, of_network};
 
 /// A client that is silent for so long may be forgotten when its place is needed. Told to clients as
 /// lease_time.
@@ -40,6 +40,8 @@ const CLIENTS_MAX: usize = 16_384;
 const CLIENTS_OF_ADDRESS_MAX: usize = 1024;
 /// Sessions of one client: Linux makes one. The oldest goes when it makes more.
 const SESSIONS_MAX: usize = 4;
+/// Further networks of one client: a machine with more interfaces uses one of those that it used first.
+const NETWORKS_MAX: usize = 7;
 /// Slots of a session: Linux asks for 64, and each may hold a call of a megabyte.
 const SLOTS_MAX: u32 = 64;
 /// One megabyte of payload and its headers, as [`nfs::Limits`] has it.
@@ -69,6 +71,8 @@ struct Client {
     address: IpAddr,
     /// Network in which the client is counted.
     network: IpAddr,
+    /// Other networks that showed its verifier.
+    more_networks: Vec<IpAddr>,
     /// Time since which nothing is exported to its address any more.
     not_admitted_since: Option<Duration>,
     verifier: Verifier,
@@ -164,7 +168,13 @@ impl Clients {
                 return Err(Status::ClidInUse);
             }
             // Case 2: the client asks again.
-            Some((id, client)) if client.verifier == verifier => return Ok(self.known(id, client)),
+            Some((id, client)) if client.verifier == verifier => {
+                let known = self.known(id, client);
+                if !client.is_from(network) && client.more_networks.len() < NETWORKS_MAX {
+                    records.change(id, |client| client.more_networks.push(network));
+                }
+                return Ok(known);
+            }
             // Cases 1, 4 and 5: new, never confirmed, or restarted. Its earlier state goes when it confirms.
             _ => {}
         }
@@ -182,6 +192,7 @@ impl Clients {
             owner,
             address,
             network,
+            more_networks: Vec::new(),
             not_admitted_since: None,
             verifier,
             principal,
@@ -214,10 +225,11 @@ impl Clients {
         &self,
         args: &create_session::Args,
         principal: Principal,
+        address: IpAddr,
     ) -> Result<create_session::ResOk, Status> {
         let mut records = self.records();
         let id = args.clientid.0;
-        let client = records.get(id).ok_or(Status::StaleClientid)?;
+        let client = of_network(&records, args.clientid, address)?;
         if args.sequence == client.sequence
             && let Some(created) = client.created
         {
@@ -293,9 +305,9 @@ impl Clients {
     }
 
     /// DESTROY_CLIENTID (RFC 8881, section 18.50).
-    pub(crate) fn destroy_client(&self, id: ClientId) -> Result<(), Status> {
+    pub(crate) fn destroy_client(&self, id: ClientId, address: IpAddr) -> Result<(), Status> {
         let mut records = self.records();
-        let client = records.get(id.0).ok_or(Status::StaleClientid)?;
+        let client = of_network(&records, id, address)?;
         if !client.sessions.is_empty() {
             return Err(Status::ClientidBusy);
         }

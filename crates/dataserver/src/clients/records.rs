@@ -12,12 +12,27 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::Client;
+use wire::nfs4::{ClientId, Status};
+
+use super::{Client, network_of};
 
 /// Clients that were heard of since the last look, and are put where they belong, in one call. Each was heard
 /// of since it was last looked at, so that there are fewer such looks than requests; if there are more at
 /// once, the idlest of those is not known exactly.
 const LOOKS_MAX: usize = 64;
+
+impl Client {
+    pub(super) fn is_from(&self, network: IpAddr) -> bool {
+        self.network == network || self.more_networks.contains(&network)
+    }
+}
+
+/// The client, if it has shown its verifier from this address's network: ids of clients are easy to guess, and
+/// another machine could end its sessions.
+pub(super) fn of_network(records: &Records, id: ClientId, address: IpAddr) -> Result<&Client, Status> {
+    let client = records.get(id.0).filter(|client| client.is_from(network_of(address)));
+    client.ok_or(Status::StaleClientid)
+}
 
 /// Use of a client: the state that it would lose, the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

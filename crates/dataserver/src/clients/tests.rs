@@ -4,8 +4,10 @@ use host::{ManualClock, SeededEntropy};
 
 use super::*;
 
+const FIRST: [u8; 4] = [10, 0, 0, 1];
+
 fn exchange(clients: &Clients, owner: &str) -> ClientId {
-    exchange_from(clients, owner, [10, 0, 0, 1])
+    exchange_from(clients, owner, FIRST)
 }
 
 fn exchange_from(clients: &Clients, owner: &str, from: [u8; 4]) -> ClientId {
@@ -21,7 +23,13 @@ fn exchange_from(clients: &Clients, owner: &str, from: [u8; 4]) -> ClientId {
     clients.exchange_id(args, None, from.into()).expect("there is always room").clientid
 }
 
+/// From the client's own address.
 fn confirm(clients: &Clients, clientid: ClientId) -> Result<SessionId, Status> {
+    let address = clients.records().get(clientid.0).map(|client| client.address);
+    confirm_from(clients, clientid, address.unwrap_or(FIRST.into()))
+}
+
+fn confirm_from(clients: &Clients, clientid: ClientId, address: IpAddr) -> Result<SessionId, Status> {
     let attrs = ChannelAttrs {
         max_request_size: 4096,
         max_response_size: 4096,
@@ -38,7 +46,7 @@ fn confirm(clients: &Clients, clientid: ClientId) -> Result<SessionId, Status> {
         cb_program: 0,
         sec_parms: vec![],
     };
-    clients.create_session(&args, None).map(|made| made.sessionid)
+    clients.create_session(&args, None, address).map(|made| made.sessionid)
 }
 
 /// ```text
@@ -66,7 +74,7 @@ fn a_full_table_makes_room_from_the_oldest_that_nobody_uses() {
     confirm(&clients, strangers[2]).unwrap();
     confirm(&clients, strangers[3]).unwrap();
     confirm(&clients, exchange(&clients, "late")).unwrap();
-    assert_eq!(clients.destroy_client(idle), Err(Status::StaleClientid), "its place was taken");
+    assert_eq!(clients.destroy_client(idle, FIRST.into()), Err(Status::StaleClientid), "its place was taken");
     assert!(clients.session(used).is_some());
     confirm(&clients, exchange(&clients, "one more")).expect("the idlest that lives gives way");
     assert!(clients.session(used).is_none(), "it comes back with two round trips");
@@ -118,6 +126,23 @@ fn the_name_of_a_client_that_lives_is_not_taken_from_elsewhere() {
     assert!(restarted([10, 0, 0, 9]).is_ok(), "its lease has run out");
 }
 
+/// Ids of clients are easy to guess.
+#[test]
+fn a_client_gets_sessions_and_ends_only_from_where_it_showed_its_verifier() {
+    let clients = Clients::new(1, Arc::new(ManualClock::default()), Arc::new(SeededEntropy::new(1)));
+    let (own, stranger, second) = (FIRST.into(), [10, 0, 0, 9].into(), [10, 0, 1, 1]);
+    let id = exchange(&clients, "a");
+    assert_eq!(confirm_from(&clients, id, stranger), Err(Status::StaleClientid));
+    assert_eq!(clients.destroy_client(id, stranger), Err(Status::StaleClientid));
+    let session = confirm_from(&clients, id, own).unwrap();
+    assert_eq!(confirm_from(&clients, id, stranger), Err(Status::StaleClientid), "not a repetition, either");
+    clients.destroy_session(session).unwrap();
+    assert_eq!(exchange_from(&clients, "a", second), id, "another interface of the client");
+    assert_eq!(confirm_from(&clients, id, second.into()), Ok(session), "a repetition");
+    assert_eq!(clients.destroy_client(id, stranger), Err(Status::StaleClientid));
+    assert_eq!(clients.destroy_client(id, second.into()), Ok(()));
+}
+
 #[test]
 fn a_client_with_too_many_sessions_loses_the_oldest() {
     let clients = Clients::new(1, Arc::new(ManualClock::default()), Arc::new(SeededEntropy::new(1)));
@@ -140,7 +165,7 @@ fn a_client_with_too_many_sessions_loses_the_oldest() {
                 cb_program: 0,
                 sec_parms: vec![],
             };
-            clients.create_session(&args, None).expect("never refused").sessionid
+            clients.create_session(&args, None, FIRST.into()).expect("never refused").sessionid
         })
         .collect();
     let live: Vec<_> = sessions.iter().map(|id| clients.session(*id).is_some()).collect();

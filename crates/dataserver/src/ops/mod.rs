@@ -89,7 +89,8 @@ impl Nfs4 for NfsServer {
                 ResOp::DestroySession(self.clients.destroy_session(args.sessionid))
             }
             ArgOp::DestroyClientid(args) => {
-                ResOp::DestroyClientid(self.clients.destroy_client(args.clientid))
+                let address = context.connection.peer().ip();
+                ResOp::DestroyClientid(self.clients.destroy_client(args.clientid, address))
             }
             ArgOp::BindConnToSession(args) => ResOp::BindConnToSession(self.bind_conn_to_session(&args)),
             // There is no state here that could be reclaimed, tested or freed.

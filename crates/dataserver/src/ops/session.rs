@@ -35,11 +35,12 @@ impl NfsServer {
         context: &Context,
         args: &create_session::Args,
     ) -> Result<create_session::ResOk, Status> {
-        if !self.networks.admit(context.connection.peer().ip()) {
+        let address = context.connection.peer().ip();
+        if !self.networks.admit(address) {
             self.note_refusal(context);
             return Err(Status::Perm);
         }
-        self.clients.create_session(args, principal(&context.credential))
+        self.clients.create_session(args, principal(&context.credential), address)
     }
 
     /// Every connection may carry every session (SP4_NONE), and there is no back channel that a connection
