@@ -1,5 +1,6 @@
 //! Errors of the cluster, and of administrators' requests.
 
+use host::Repeated;
 use replica::ReplicaError;
 use store::StoreError;
 
@@ -20,16 +21,24 @@ pub enum ClusterError {
     Store(String),
 }
 
+/// Failures of the store and of the replica: each request of a client may meet one.
+static STORE_FAILURES: Repeated = Repeated::new();
+static REPLICA_FAILURES: Repeated = Repeated::new();
+
 /// Converts a failed read of the store, and logs it.
 pub(crate) fn store_failed(error: StoreError) -> ClusterError {
-    tracing::error!(%error, "metadata store");
+    if let Some(count) = STORE_FAILURES.count() {
+        tracing::error!(%error, count, "metadata store");
+    }
     ClusterError::Store(error.to_string())
 }
 
 /// Converts a failed proposal or read barrier, and logs a failure that only an operator can mend.
 pub(crate) fn replica_failed(error: ReplicaError) -> ClusterError {
     if let ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } = &error {
-        tracing::error!(%reason, "proposal");
+        if let Some(count) = REPLICA_FAILURES.count() {
+            tracing::error!(%reason, count, "proposal");
+        }
     }
     ClusterError::Replica(error)
 }

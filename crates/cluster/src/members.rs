@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use host::Entropy;
+use host::{Entropy, Repeated};
 use nfs::{
     Answer, Authenticated, CallFailure, Connection, Limits, Metrics, Peer, PeerAuth, PeerKey, PrivateProgram,
     Programs, Server, encoded,
@@ -83,9 +83,7 @@ async fn is_refused(address: &str) -> bool {
 struct ConsensusProgram {
     replica: Replica,
     peer_auth: PeerAuth,
-    /// Reason of the last refused call, to log it once: a metaserver with a wrong address calls ten times a
-    /// second.
-    refused: Mutex<String>,
+    refused: Repeated,
 }
 
 impl PrivateProgram for ConsensusProgram {
@@ -115,17 +113,15 @@ impl ConsensusProgram {
         Reply::Call(match self.replica.serve(&args.body).await {
             Ok(body) => Ok(call::ResOk { body }),
             Err(why) => {
-                self.say_refused(connection, why);
+                self.say_refused(connection, &why);
                 Err(Status::Invalid)
             }
         })
     }
 
-    fn say_refused(&self, connection: &Connection, why: String) {
-        let mut last = self.refused.lock();
-        if *last != why {
-            tracing::warn!(peer = %connection.peer(), %why, "a metaserver's call is refused");
-            *last = why;
+    fn say_refused(&self, connection: &Connection, why: &str) {
+        if let Some(count) = self.refused.count() {
+            tracing::warn!(peer = %connection.peer(), %why, count, "a metaserver's call is refused");
         }
     }
 }
@@ -146,7 +142,7 @@ pub async fn serve_members(
     let runtime = replica.runtime().clone();
     let join_server = Arc::new(JoinProgram::new(join_server, replica.clone(), entropy));
     let programs = Programs::new(vec![
-        Arc::new(Authenticated(Arc::new(ConsensusProgram { replica, peer_auth, refused: Mutex::default() }))),
+        Arc::new(Authenticated(Arc::new(ConsensusProgram { replica, peer_auth, refused: Repeated::new() }))),
         join_server,
     ]);
     let metrics: Arc<Metrics> = Arc::default();

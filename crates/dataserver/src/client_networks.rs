@@ -9,10 +9,9 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use host::{Network, SystemFiles};
+use host::{Network, Repeated, SystemFiles};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
@@ -34,7 +33,7 @@ pub struct ClientNetworks {
     written: Mutex<Option<BTreeSet<Network>>>,
     waiting: Semaphore,
     /// Calls that were refused.
-    refused: AtomicU64,
+    refused: Repeated,
 }
 
 #[derive(Clone, Default)]
@@ -84,7 +83,7 @@ impl ClientNetworks {
             told,
             written: Mutex::new(written),
             waiting: Semaphore::new(WAITING_MAX),
-            refused: AtomicU64::new(0),
+            refused: Repeated::new(),
         }
     }
 
@@ -141,10 +140,7 @@ impl ClientNetworks {
 
     /// Logs that a client is refused: the first, and each doubling of their number.
     pub(crate) fn log_refusal(&self, address: IpAddr) {
-        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if !count.is_power_of_two() {
-            return;
-        }
+        let Some(count) = self.refused.count() else { return };
         if self.told.borrow().networks.is_none() {
             tracing::warn!(
                 %address, count,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
+use host::Repeated;
 use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
 use wire::data::{self, Call, Reply, Run, Status};
 use wire::data::{allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
@@ -34,8 +34,8 @@ pub(crate) struct DataProgram {
     peer_auth: PeerAuth,
     pub(crate) chains: Arc<Chains>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Number of requests for lost objects: each doubling is logged.
-    lost_objects: AtomicU64,
+    /// Requests for lost objects.
+    lost_objects: Repeated,
 }
 
 impl PrivateProgram for DataProgram {
@@ -74,7 +74,7 @@ impl PrivateProgram for DataProgram {
 
 impl DataProgram {
     pub(crate) fn new(targets: Arc<Targets>, peer_auth: PeerAuth, chains: Arc<Chains>) -> Self {
-        Self { targets, peer_auth, chains, metrics: Arc::default(), lost_objects: AtomicU64::new(0) }
+        Self { targets, peer_auth, chains, metrics: Arc::default(), lost_objects: Repeated::new() }
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -301,8 +301,7 @@ impl DataProgram {
 
     /// Logs a lost object: the first, and each time that their number has doubled.
     pub(crate) fn note_lost(&self, target: &Target, name: &ObjectName) {
-        let count = self.lost_objects.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_power_of_two() {
+        if let Some(count) = self.lost_objects.count() {
             tracing::error!(
                 target = %target.path().display(), object = %name, count,
                 "an object is missing from the storage target: reads and writes of its file fail. Was something removed \

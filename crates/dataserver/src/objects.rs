@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use host::BufferPool;
+use host::{BufferPool, Repeated};
 use parking_lot::{Mutex, RwLockReadGuard};
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
@@ -118,6 +118,7 @@ pub struct Objects {
     names: Vec<Mutex<()>>,
     hasher: RandomState,
     failed: AtomicBool,
+    troubles: Repeated,
     /// A change was refused since the file system is read-only, which Linux from 6.15 on does not tell by
     /// statvfs when ext4 has become so by an error.
     refuses_changes: AtomicBool,
@@ -147,6 +148,7 @@ impl Objects {
             names: std::iter::repeat_with(Mutex::default).take(NAME_LOCKS).collect(),
             hasher: RandomState::new(),
             failed: AtomicBool::new(false),
+            troubles: Repeated::new(),
             refuses_changes: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             capacity: Capacity::default(),
@@ -549,8 +551,14 @@ impl Objects {
             ObjectError::NoSpace | ObjectError::TooLarge | ObjectError::NotSupported => {
                 tracing::debug!(target = %self.root.path().display(), %name, %error, "{doing} object failed");
             }
+            // Each call of a client to a failed or read-only disk may come here.
             _ => {
-                tracing::error!(target = %self.root.path().display(), %name, %error, "{doing} object failed")
+                if let Some(count) = self.troubles.count() {
+                    tracing::error!(
+                        target = %self.root.path().display(), %name, %error, count,
+                        "{doing} object failed. Check the target's disk (dmesg, smartctl)"
+                    );
+                }
             }
         }
         answer

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use host::Repeated;
 use nfs::Peer;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -30,6 +31,9 @@ const FETCHES_OF_A_COPY: usize = 4;
 const FETCHES_MAX: usize = 32;
 /// One that does not answer in this time is taken for dead. Less than a metaserver waits for the whole copy.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Fetches that failed: a copy of a large file may have a thousand.
+static FAILURES: Repeated = Repeated::new();
 
 /// Copying from other data servers.
 pub(crate) struct Pull {
@@ -114,7 +118,9 @@ async fn fetch(peer: &Peer, handle: Bytes, piece: Piece) -> Result<Vec<Run>, Sta
     let args = read::Args { handle, offset: piece.from, count: piece.len as u32 };
     let answer = peer.call(Procedure::ReadPlus as u32, &args, FETCH_TIME_MAX).await;
     let result: read_plus::Res = answer.map_err(|error| {
-        tracing::warn!(address = %peer.address(), %error, "copy from another data server failed");
+        if let Some(count) = FAILURES.count() {
+            tracing::warn!(address = %peer.address(), %error, count, "copy from another data server failed");
+        }
         Status::Delay
     })?;
     Ok(result?.runs)

@@ -10,6 +10,7 @@
 //! replies.
 
 use cluster::{ClusterError, NoServer};
+use host::Repeated;
 use namespace::Error;
 use replica::ReplicaError;
 use store::StoreError;
@@ -137,10 +138,15 @@ impl From<Error> for FileError {
     }
 }
 
+/// Failures of the store: each request of a client may meet one.
+static STORE_FAILURES: Repeated = Repeated::new();
+
 /// Error of a failed store; the replica has noticed it too, and stops the server.
 impl From<StoreError> for FileError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(%error, "metadata store");
+        if let Some(count) = STORE_FAILURES.count() {
+            tracing::error!(%error, count, "metadata store");
+        }
         Self::Io
     }
 }

@@ -8,9 +8,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use host::Entropy;
+use host::{Entropy, Repeated};
 use parking_lot::Mutex;
 use wire::handshake::{Nonce, Status, client_proof, hello, proof_matches, prove, server_proof};
 
@@ -32,14 +31,14 @@ pub struct PeerAuth {
     entropy: Arc<dyn Entropy>,
     stages: Arc<Mutex<Stages>>,
     /// Wrong proofs since the start.
-    wrong_proofs: AtomicU64,
+    wrong_proofs: Repeated,
 }
 
 impl PeerAuth {
     /// Authentication with `key`, which all servers of the cluster hold.
     #[must_use]
     pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
-        Self { key, entropy, stages: Arc::default(), wrong_proofs: AtomicU64::new(0) }
+        Self { key, entropy, stages: Arc::default(), wrong_proofs: Repeated::new() }
     }
 
     /// HELLO: exchanges nonces; its reply proves that this server holds the secret.
@@ -66,9 +65,8 @@ impl PeerAuth {
             return Err(Status::NotProven);
         };
         if !proof_matches(&client_proof(&self.key.secret, &client, &server), &args.proof) {
-            let count = self.wrong_proofs.fetch_add(1, Ordering::Relaxed) + 1;
-            // Log at each doubling of the count: one line each would let attackers fill the disk.
-            if count.is_power_of_two() {
+            // One line each would let attackers fill the disk.
+            if let Some(count) = self.wrong_proofs.count() {
                 tracing::warn!(
                     peer = %connection.peer(), count,
                     "refused a connection: wrong proof of the cluster's secret. A server of this cluster needs the same secret \

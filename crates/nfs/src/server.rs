@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use host::BufferPool;
+use host::{BufferPool, Repeated};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -135,6 +135,7 @@ async fn accept(
     all: Arc<Mutex<Vec<Weak<Connection>>>>,
 ) {
     let places = Arc::new(Semaphore::new(around.limits.connections_max));
+    let failures = Repeated::new();
     loop {
         let accepted = listener.accept().await;
         if places.available_permits() == 0 {
@@ -144,7 +145,9 @@ async fn accept(
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "accept failed");
+                if let Some(count) = failures.count() {
+                    tracing::warn!(%error, count, "accept failed: new clients wait");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

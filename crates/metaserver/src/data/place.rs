@@ -1,11 +1,15 @@
 //! Layout of a new file: chains chosen by placement, and their device.
 
+use host::Repeated;
 use namespace::{Command, FileLayout, InodeId, NewNode, Reply, StripePolicy, StripeUnit, read};
 
 use crate::data::Data;
 use crate::data::hold::wait_for_return;
 use crate::data::placement::Choice;
 use crate::errors::FileError;
+
+/// Requests for a new file without a data server.
+static NO_SERVER: Repeated = Repeated::new();
 
 impl Data {
     /// Returns a new regular file in `dir`, with its layout.
@@ -20,8 +24,10 @@ impl Data {
             if let Some(choice) = self.placement.choose(&self.candidates(copies), columns) {
                 break choice;
             }
-            if std::mem::take(&mut is_first) {
-                tracing::warn!("no data server is there to keep a new file: start one with `heorot ds`");
+            if std::mem::take(&mut is_first)
+                && let Some(count) = NO_SERVER.count()
+            {
+                tracing::warn!(count, "no data server is there to keep a new file: start one with `heorot ds`");
             }
             wait_for_return(FileError::Delay).await?;
         };

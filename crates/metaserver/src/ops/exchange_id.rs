@@ -1,5 +1,6 @@
 //! EXCHANGE_ID (RFC 8881, section 18.35).
 
+use host::Repeated;
 use namespace::{Command, Error, Principal, Reply};
 use wire::nfs4::exchange_id::{
     Args, CONFIRMED_R, FLAGS_FROM_CLIENT, ResOk, SUPP_FENCE_OPS, ServerOwner, StateProtectArgs,
@@ -12,6 +13,9 @@ use crate::errors::FileError;
 
 use crate::Metaserver;
 use crate::compound::Context;
+
+/// Clients that were refused, since another client has their name.
+static NAMES_TAKEN: Repeated = Repeated::new();
 
 /// Principal of a call: the RPC credential that the client owner belongs to.
 pub(super) fn principal(credential: &Credential) -> Principal {
@@ -46,8 +50,10 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
         update: args.flags & UPD_CONFIRMED_REC_A != 0,
     };
     let outcome = server.state.propose(None, command).await;
-    if outcome == Err(FileError::State(Error::ClientInUse)) {
-        tracing::info!(%address, owner = %args.clientowner.ownerid.0.escape_ascii(), "client refused: another client, at another address or with another credential, has its name; it is served when the lease of that one has run out");
+    if outcome == Err(FileError::State(Error::ClientInUse))
+        && let Some(count) = NAMES_TAKEN.count()
+    {
+        tracing::info!(%address, count, owner = %args.clientowner.ownerid.0.escape_ascii(), "client refused: another client, at another address or with another credential, has its name; it is served when the lease of that one has run out");
     }
     let Reply::Client { id, sequence, confirmed } = outcome? else {
         return Err(Status::ServerFault);

@@ -2,6 +2,7 @@
 //! reach it. The error is logged, and the metaserver checks these data servers itself: a server that does not
 //! answer gets no new files until it does.
 
+use host::Repeated;
 use namespace::{Inode, State, read};
 use store::View;
 use wire::nfs4::layouterror::Args;
@@ -15,6 +16,8 @@ use crate::errors::store_failed;
 
 /// Maximum of errors processed in one call; further errors are ignored.
 const ERRORS_MAX: usize = 16;
+/// Reports of clients: each I/O of a client to a failed data server may be one.
+static REPORTS: Repeated = Repeated::new();
 
 pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) -> Result<(), Status> {
     let view = server.machine.view()?;
@@ -25,14 +28,17 @@ pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) ->
         let Some(device) = read::device(&*view, device).map_err(store_failed)? else {
             return Err(Status::Inval);
         };
-        tracing::warn!(
-            client = %context.connection.peer(),
-            inode = inode.id.0,
-            device = device.id.0,
-            operation,
-            status = ?error.status,
-            "a client reports that a data server failed it"
-        );
+        if let Some(count) = REPORTS.count() {
+            tracing::warn!(
+                client = %context.connection.peer(),
+                inode = inode.id.0,
+                device = device.id.0,
+                operation,
+                status = ?error.status,
+                count,
+                "a client reports that a data server failed it"
+            );
+        }
         server.data.reports.layout_errors.inc();
         let members: Vec<_> =
             device.chains.iter().flat_map(|chain| server.cluster.members_of(*chain)).collect();
