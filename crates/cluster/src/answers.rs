@@ -60,6 +60,6 @@ impl Cluster {
     /// This machine's clock.
     #[must_use]
     pub fn answer_clock(&self) -> clock::Res {
-        clock::Res { clock_ms: self.clock_ms() }
+        clock::Res { clock_ms: self.clock_ms(), out_of_service: self.group.replica.is_out_of_service() }
     }
 }

@@ -5,12 +5,13 @@
 //! The reference is the clock of most machines, not the leader's clock: the leader's own clock may be the
 //! wrong one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::NodeKey;
 use parking_lot::Mutex;
+use replica::NodeId;
 
 use crate::cluster::Cluster;
 use crate::join_server::CLOCKS_DIFFER_MAX;
@@ -20,9 +21,9 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Validity of a reported clock: an older report says nothing about the clock now.
 const VALID: Duration = Duration::from_secs(30);
 
-/// Clocks reported by other machines.
+/// Clocks reported by other machines; and the metaservers that reported to be out of service.
 #[derive(Default)]
-pub struct Clocks(Mutex<BTreeMap<NodeKey, Said>>);
+pub struct Clocks(Mutex<BTreeMap<NodeKey, Said>>, Mutex<BTreeSet<NodeId>>);
 
 /// A clock's lead over this machine's clock, and the time of the report.
 #[derive(Clone, Copy)]
@@ -38,6 +39,14 @@ impl Clocks {
         let ahead = i128::from(theirs_ms) - i128::from(ours_ms);
         let ahead_ms = ahead.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         self.0.lock().insert(key, Said { ahead_ms, at });
+    }
+
+    pub(crate) fn note_out_of_service(&self, members: BTreeSet<NodeId>) {
+        *self.1.lock() = members;
+    }
+
+    pub(crate) fn out_of_service(&self) -> BTreeSet<NodeId> {
+        self.1.lock().clone()
     }
 
     /// Each clock's lead over the cluster's time, this machine's (`own`) included, in milliseconds.

@@ -137,12 +137,22 @@ impl Cluster {
             async move { (id, call(&self.group.replica, &member, question, GROUP_TIME_MAX).await) }
         };
         let members = self.group.replica.status().members;
+        let mut out_of_service = BTreeSet::new();
         for (id, answer) in join_all(members.into_iter().map(ask)).await {
             if let Ok(Reply::Clock(res)) = answer {
+                out_of_service.extend(res.out_of_service.then_some(id));
                 let (ours, now) = (self.clock_ms(), self.group.clock.monotonic());
                 self.clocks.note(NodeKey::Metaserver(id), res.clock_ms, ours, now);
             }
         }
+        self.clocks.note_out_of_service(out_of_service);
+    }
+
+    /// Members that serve no client, as they answered when this one, the leader, asked them for their clocks.
+    pub(crate) fn out_of_service(&self) -> BTreeSet<NodeId> {
+        let mut members = self.clocks.out_of_service();
+        members.extend(self.group.replica.is_out_of_service().then(|| self.group.replica.status().id));
+        members
     }
 }
 

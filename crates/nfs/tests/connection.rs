@@ -192,3 +192,57 @@ async fn a_connection_with_too_many_calls_is_not_read_until_one_is_answered() {
     seen.sort_unstable();
     assert_eq!(seen, [1, 2, 3, 4, 5]);
 }
+
+/// Network whose first accepts fail, as when the process has no descriptor left.
+struct Short(usize);
+
+struct ShortListener(Box<dyn nfs::StreamListener>, usize);
+
+impl nfs::StreamNetwork for Short {
+    fn connect(&self, to: SocketAddr) -> nfs::StreamFuture<'_, nfs::Stream> {
+        nfs::TcpNetwork.connect(to)
+    }
+
+    fn listen(&self, at: SocketAddr) -> nfs::StreamFuture<'_, Box<dyn nfs::StreamListener>> {
+        Box::pin(async move {
+            let listener = nfs::TcpNetwork.listen(at).await?;
+            Ok(Box::new(ShortListener(listener, self.0)) as Box<dyn nfs::StreamListener>)
+        })
+    }
+}
+
+impl nfs::StreamListener for ShortListener {
+    fn address(&self) -> std::io::Result<SocketAddr> {
+        self.0.address()
+    }
+
+    fn accept(&mut self) -> nfs::StreamFuture<'_, nfs::Stream> {
+        match self.1.checked_sub(1) {
+            Some(left) => {
+                self.1 = left;
+                Box::pin(async { Err(std::io::Error::from_raw_os_error(24)) }) // EMFILE
+            }
+            None => self.0.accept(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_descriptors_accepts_when_it_has_some_again() {
+    let any = ([127, 0, 0, 1], 0).into();
+    let programs = Programs::default();
+    let server =
+        Server::start_on(&Short(3), any, programs, Limits::default(), Arc::<Metrics>::default()).await.unwrap();
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    // A call of a program that it does not have: what counts is that there is an answer.
+    let mut call = Encoder::new();
+    for word in [7_u32, 0, 2, 99, 1, 0, 0, 0, 0, 0] {
+        call.u32(word);
+    }
+    let call = call.finish().into_bytes();
+    stream.write_all(&(call.len() as u32 | 1 << 31).to_be_bytes()).await.unwrap();
+    stream.write_all(&call).await.unwrap();
+    let mut answer = [0; 8];
+    tokio::time::timeout(Duration::from_secs(30), stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(answer[4..], 7_u32.to_be_bytes());
+}

@@ -20,19 +20,22 @@ pub struct GroupReport {
     pub addresses: BTreeMap<IpAddr, Option<NodeId>>,
     /// Members that the leader can reach now.
     pub living: BTreeSet<NodeId>,
+    /// Members that serve no client, since their state is disputed or cannot be read.
+    pub out_of_service: BTreeSet<NodeId>,
     /// Milliseconds that each server's clock is ahead of the cluster's.
     pub clocks: BTreeMap<NodeKey, i64>,
 }
 
 impl GroupReport {
     pub(crate) fn to_wire(&self) -> Report {
-        let known = self.heard_ms.keys().chain(self.matched.keys()).chain(&self.living);
+        let known = self.heard_ms.keys().chain(self.matched.keys()).chain(&self.living).chain(&self.out_of_service);
         let ids: BTreeSet<NodeId> = known.copied().collect();
         let member = |member: &NodeId| MemberReport {
             member: *member,
             heard_ms: self.heard_ms.get(member).copied(),
             matched: self.matched.get(member).copied(),
             lives: self.living.contains(member),
+            out_of_service: self.out_of_service.contains(member),
         };
         let clock = |(key, ahead_ms): (&NodeKey, &i64)| {
             let (is_data_server, server) = match *key {
@@ -54,10 +57,11 @@ impl GroupReport {
 
     pub(crate) fn of_wire(report: Report) -> Self {
         let mut group = Self::default();
-        for MemberReport { member, heard_ms, matched, lives } in report.members {
+        for MemberReport { member, heard_ms, matched, lives, out_of_service } in report.members {
             group.heard_ms.extend(heard_ms.map(|ms| (member, ms)));
             group.matched.extend(matched.map(|index| (member, index)));
             group.living.extend(lives.then_some(member));
+            group.out_of_service.extend(out_of_service.then_some(member));
         }
         for AddressReport { address, holder } in report.addresses {
             group.addresses.extend(addresses(&[address]).pop().map(|address| (address, holder)));
@@ -85,6 +89,7 @@ mod tests {
             matched: BTreeMap::from([(1, 9), (3, 7)]),
             addresses: BTreeMap::from([(address(100), Some(2)), (address(101), None)]),
             living: BTreeSet::from([2, 4]),
+            out_of_service: BTreeSet::from([4]),
             clocks: BTreeMap::from([(NodeKey::Metaserver(1), -3), (NodeKey::DataServer(DataServerId(1)), 5)]),
         };
         assert_eq!(GroupReport::of_wire(group.to_wire()), group);

@@ -60,6 +60,8 @@ pub struct NodeReport {
     pub objects: Option<u64>,
     /// Milliseconds that its clock is ahead of the cluster's; none: not known.
     pub clock_ahead_ms: Option<i64>,
+    /// True of a metaserver that serves no client, since its state is disputed or cannot be read.
+    pub out_of_service: bool,
 }
 
 impl Cluster {
@@ -72,6 +74,7 @@ impl Cluster {
             matched: status.matched,
             addresses: self.address_owners(),
             living: status.reachable,
+            out_of_service: self.out_of_service(),
             clocks: self.clocks.ahead(NodeKey::Metaserver(status.id), self.group.clock.monotonic()),
         })
     }
@@ -165,6 +168,10 @@ impl Cluster {
         nodes.extend(removed.map(|node| NodeReport::listed(node, node.state)));
         for node in &mut nodes {
             node.clock_ahead_ms = group.and_then(|group| group.clocks.get(&node.key).copied());
+            if let NodeKey::Metaserver(id) = node.key {
+                node.out_of_service = group.is_some_and(|group| group.out_of_service.contains(&id))
+                    || id == status.id && self.group.replica.is_out_of_service();
+            }
         }
         nodes.sort_by(|a, b| {
             let is_data = |node: &NodeReport| matches!(node.key, NodeKey::DataServer(_));
@@ -192,6 +199,7 @@ impl NodeReport {
             service_addresses: vec![],
             objects: None,
             clock_ahead_ms: None,
+            out_of_service: false,
         }
     }
 

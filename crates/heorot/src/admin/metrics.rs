@@ -121,13 +121,14 @@ pub(crate) fn cluster(status: &Status) -> Registry {
 }
 
 fn members(status: &Status, registry: &mut Registry) {
-    let [up, voter, lag, held, server_up] = [(); 5].map(|()| Gauges::default());
+    let [up, voter, lag, held, server_up, odd] = [(); 6].map(|()| Gauges::default());
     for member in &status.metaservers {
         let labels = vec![("member", member.name.clone())];
         // No line for a member whose liveness is unknown.
         if member.liveness != Liveness::Unknown {
             up.get_or_create(&labels).set((member.liveness == Liveness::Alive).into());
         }
+        odd.get_or_create(&labels).set(member.out_of_service.into());
         voter.get_or_create(&labels).set((member.role != "learner").into());
         if let Some(entries) = member.lag {
             lag.get_or_create(&labels).set(number(entries));
@@ -155,6 +156,7 @@ fn members(status: &Status, registry: &mut Registry) {
         clocks,
     );
     registry.register("member_up", "1: the metaserver is heard of", up);
+    registry.register("member_out_of_service", "1: the metaserver serves no client: its log says why", odd);
     registry.register("member_voter", "1: the metaserver has a vote", voter);
     registry.register("member_lag_entries", "Entries of the log that the metaserver lacks", lag);
     registry.register("service_address_held", "1: a metaserver holds the service address", held);

@@ -20,6 +20,8 @@ pub mod report {
             pub matched: Option<u64>,
             /// True if the leader can reach the member now.
             pub lives: bool,
+            /// True if the member serves no client, since its state is disputed or cannot be read.
+            pub out_of_service: bool,
         }
 
         /// One service address.
@@ -72,6 +74,8 @@ pub mod clock {
         pub struct Res {
             /// Milliseconds since 1970.
             pub clock_ms: u64,
+            /// See [`MemberReport::out_of_service`](super::report::MemberReport::out_of_service).
+            pub out_of_service: bool,
         }
     }
 }

@@ -37,7 +37,7 @@ fn calls() -> Vec<Call> {
 
 fn replies() -> Vec<Reply> {
     let address = Bytes::from_static(b"10.0.0.100");
-    let member = report::MemberReport { member: 1, heard_ms: Some(5), matched: None, lives: true };
+    let member = report::MemberReport { member: 1, heard_ms: Some(5), matched: None, lives: true, out_of_service: true };
     let clock = report::ClockReport { is_data_server: true, server: 4, ahead_ms: -7 };
     let report = report::Report {
         members: vec![member],
@@ -59,7 +59,7 @@ fn replies() -> Vec<Reply> {
         Reply::Spaces(spaces::Res { targets: vec![] }),
         Reply::Report(report::Res { report: Some(report) }),
         Reply::Report(report::Res { report: None }),
-        Reply::Clock(clock::Res { clock_ms: 1_900_000_000_000 }),
+        Reply::Clock(clock::Res { clock_ms: 1_900_000_000_000, out_of_service: true }),
     ]
 }
 

@@ -96,6 +96,7 @@ impl Metaserver {
                 .collect(),
             chains: chains(&self.cluster.chains()),
             refused: self.refused_clients(),
+            commands_given_up: replica::faults(),
             ..Status::default()
         };
         status.health = health::assess(&status);
@@ -131,6 +132,7 @@ fn member(id: NodeId, consensus: String, node: &NodeReport) -> Member {
         lag: node.lag,
         version: node.version.clone(),
         clock_ahead_ms: node.clock_ahead_ms,
+        out_of_service: node.out_of_service,
     }
 }
 

@@ -85,6 +85,13 @@ pub(super) fn assess(status: &Status) -> Health {
     chains(status, &mut findings);
     versions(status, &mut findings);
     clocks(status, &mut findings);
+    if status.commands_given_up > 0 {
+        findings.add(
+            Verdict::Degraded,
+            format!("{} commands broke an invariant of the metadata, and were dropped", status.commands_given_up),
+            "report the ERROR lines of the metaservers' logs; clients got an error for these commands",
+        );
+    }
     if status.deferred_ops > DEFERRED_MAX {
         findings.add(
             Verdict::Degraded,
@@ -144,6 +151,15 @@ fn members(status: &Status, findings: &mut Findings) {
                 Verdict::Degraded,
                 format!("metaserver {name} is silent{}{rest}", since(member.seen_ms)),
                 format!("start it; if it is gone for good: heorot node remove {name} --role mds --force"),
+            );
+        } else if member.out_of_service {
+            findings.add(
+                Verdict::Degraded,
+                format!("metaserver {name} serves no client: its metadata differ from the others', or cannot be read"),
+                format!(
+                    "its log says why. Check its disk; then heorot node remove {name} --role mds, and have it join again with \
+                     an empty directory"
+                ),
             );
         } else if member.state == "joining" {
             let action = "wait until it has everything; its log says how far it is";
@@ -375,6 +391,8 @@ mod tests {
     fn each_fault_has_a_verdict_and_a_finding_that_names_the_server() {
         let cases: &[Case] = &[
             (|_| {}, Verdict::Healthy, ""),
+            (|s| s.metaservers[1].out_of_service = true, Verdict::Degraded, "metaserver elm serves no client"),
+            (|s| s.commands_given_up = 1, Verdict::Degraded, "1 commands broke an invariant"),
             (|s| s.leader = None, Verdict::Failed, "oak cannot reach enough metaservers with a vote"),
             (|s| s.service_addresses = None, Verdict::Degraded, "oak cannot ask the leader"),
             (

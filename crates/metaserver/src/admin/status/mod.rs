@@ -62,6 +62,10 @@ pub struct Status {
     /// The clients that the metaserver that answers has refused since it was started.
     #[serde(default)]
     pub refused: Refused,
+    /// Commands that broke an invariant of the state machine, at the metaserver that answers, since it was
+    /// started.
+    #[serde(default)]
+    pub commands_given_up: u64,
 }
 
 /// Numbers of chains of several targets, by the state of their members.
@@ -124,6 +128,9 @@ pub struct Metaserver {
     pub version: String,
     /// Milliseconds that its clock is ahead of the cluster's; negative: behind; none: unknown.
     pub clock_ahead_ms: Option<i64>,
+    /// True if it serves no client, since its metadata are disputed or cannot be read.
+    #[serde(default)]
+    pub out_of_service: bool,
 }
 
 /// One service address.
