@@ -133,9 +133,10 @@ impl Supervisor {
         server.open_socket(&mut self.kept);
         let part = &server.part;
         let failed = |e: std::io::Error| Failure::new(format!("{}: cannot be started: {e}", part.name));
-        let program = std::env::current_exe().map_err(failed)?;
+        let program = program().map_err(failed)?;
         let (stdin, of_child) = UnixStream::pair().map_err(failed)?;
         let mut child = Command::new(program)
+            .arg0("heorot")
             .args([part.role, "--part", &part.name, "--config"])
             .arg(&part.config)
             .stdin(OwnedFd::from(of_child))
@@ -200,11 +201,14 @@ impl Supervisor {
         };
         tokio::select! {
             Some(event) = self.events.recv() => self.note(event),
-            () = wait => self.start_again(),
+            () = wait => {
+                self.start_again();
+                Ok(())
+            }
         }
     }
 
-    fn start_again(&mut self) -> Result<(), Failure> {
+    fn start_again(&mut self) {
         for index in 0..self.servers.len() {
             let now = Instant::now();
             let server = &mut self.servers[index];
@@ -216,12 +220,24 @@ impl Supervisor {
             }
             if server.again_at.is_some_and(|at| at <= now) {
                 server.again_at = None;
-                let pid = self.spawn(index)?;
-                let server = &self.servers[index];
-                tracing::info!(server = %server.part.name, pid = pid.as_raw_nonzero(), "server restarted");
+                match self.spawn(index) {
+                    Ok(pid) => {
+                        let name = &self.servers[index].part.name;
+                        tracing::info!(server = %name, pid = pid.as_raw_nonzero(), "server restarted");
+                    }
+                    // For lack of processes, memory or descriptors, perhaps. The other servers go on.
+                    Err(error) => {
+                        let server = &mut self.servers[index];
+                        tracing::error!(
+                            server = %server.part.name, %error,
+                            "server not restarted, trying again in {:?}", server.pause
+                        );
+                        server.again_at = Some(Instant::now() + server.pause);
+                        server.pause = (2 * server.pause).min(AGAIN_AFTER_MAX);
+                    }
+                }
             }
         }
-        Ok(())
     }
 
     fn note(&mut self, event: Event) -> Result<(), Failure> {
@@ -318,6 +334,15 @@ impl Server {
         // The process may have ended already.
         let _ = self.pid.map(|pid| kill_process(pid, signal));
     }
+}
+
+/// The program of this process, also after its file was replaced or removed: then it is run by its open file, and
+/// a restarted server has the version of its supervisor.
+fn program() -> std::io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    // Linux appends this to the name of a file that is gone (proc_pid_exe(5)).
+    let is_gone = path.as_os_str().as_encoded_bytes().ends_with(b" (deleted)");
+    Ok(if is_gone { PathBuf::from("/proc/self/exe") } else { path })
 }
 
 /// Reports the events of a child until it ends.
