@@ -352,6 +352,9 @@ fn a_directory_is_one_node_of_one_cluster() {
     assert!(line.contains("thesis.tex/a") && line.contains("cannot read: Not a directory"), "{line}");
     let line = refusal(&Machine::new(lab.path(), "b").command(&["init", "--role", "ds"]));
     assert!(line.starts_with("the first node of a cluster is a metaserver"), "{line}");
+    let c = Machine::new(lab.path(), "c");
+    let line = refusal(&c.command(&["init", "--service-address", &c.ip.to_string()]));
+    assert!(line.contains("is this machine's own address") && !c.dir.exists(), "{line}");
 
     // Misspell one key in the file.
     let text = ash.file("mds.toml").replace("\nlisten", "\nlistn");

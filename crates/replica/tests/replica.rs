@@ -83,6 +83,30 @@ async fn a_nearly_full_disk_refuses_what_makes_something_and_lets_the_rest_pass(
     replica.stop();
 }
 
+/// Record that arrived from the network, with one byte of it that is written.
+struct Received(Arc<()>);
+
+impl AsRef<[u8]> for Received {
+    fn as_ref(&self) -> &[u8] {
+        &[7; 4096]
+    }
+}
+
+/// The log keeps its last entries in memory: each of a thousand writes of one byte would keep a whole record.
+#[tokio::test]
+async fn a_write_that_is_in_the_log_keeps_no_record_of_the_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let replica = open(dir.path(), Arc::new(MemoryStore::default()), 0).unwrap();
+    let record = Arc::new(());
+    let data = bytes::Bytes::from_owner(Received(Arc::clone(&record))).slice(9..10);
+    // That there is no such file is the reply of a command that is in the log.
+    let command = Command::WriteInline { inode: InodeId(99), offset: 0, data };
+    let reply = replica.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();
+    assert_eq!(reply, Reply::Refused(namespace::Error::Stale));
+    assert_eq!(Arc::strong_count(&record), 1, "the record is free");
+    replica.stop();
+}
+
 /// Store whose disk fails on request.
 struct Failing(MemoryStore, std::sync::atomic::AtomicBool);
 

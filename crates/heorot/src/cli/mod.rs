@@ -399,7 +399,7 @@ pub(crate) enum StripeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The file; it is replaced when the backup is whole. -: standard output, without a check of the whole
+    /// The file; it is replaced when the backup is whole. -: standard output, checked by the exit status
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     #[command(flatten)]

@@ -312,4 +312,16 @@ mod tests {
         let default = plan(&format!("heorot init --dir {}/made/later", home.path().display()));
         assert!(default.check_targets().is_ok(), "in the node's own directory");
     }
+
+    #[test]
+    fn a_target_on_the_root_file_system_is_said() {
+        let home = tempfile::tempdir().unwrap();
+        // Neither is made.
+        let note = |target: &str| {
+            let line = format!("heorot init --dir {}/n --target {target}", home.path().display());
+            plan(&line).check_targets().unwrap()
+        };
+        assert!(note("/heorot-is-not-here").contains("/heorot-is-not-here is on the root file system"));
+        assert_eq!(note("/proc/heorot-is-not-here"), "", "another file system");
+    }
 }

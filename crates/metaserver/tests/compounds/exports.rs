@@ -19,8 +19,8 @@ use wire::nfs3::{self, DirOpArgs, Procedure};
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp};
 use wire::nfs4::open::{CreateHow, Delegation, OpenHow};
 use wire::nfs4::{
-    ArgOp, Bitmap, Fattr, FileHandle, ResOp, Status, access, attr, create, getattr, layoutreturn, link,
-    lookup, readdir, remove, rename, setattr,
+    ArgOp, Bitmap, Fattr, FileHandle, ResOp, Stateid, Status, access, attr, clone, copy, create, getattr,
+    layoutreturn, link, lookup, readdir, remove, rename, setattr,
 };
 use wire::xdr::Decode;
 
@@ -239,6 +239,25 @@ async fn a_handle_is_good_for_the_export_that_it_came_from() {
     assert_eq!(oak.status(between(ArgOp::Rename(args))).await, Status::XDev);
     let file = vec![putfh(&of_export), ArgOp::SaveFh, putfh(&other)];
     assert_eq!(oak.status(and(file, [ArgOp::Link(link::Args { newname: name("f") })])).await, Status::XDev);
+    oak.raw.minor_version = 2;
+    let (src_stateid, dst_stateid) = (Stateid::ANONYMOUS, Stateid::ANONYMOUS);
+    let (src_offset, dst_offset, count) = (0, 0, 0);
+    let file = vec![putfh(&of_export), ArgOp::SaveFh, putfh(&other)];
+    let args = clone::Args { src_stateid, dst_stateid, src_offset, dst_offset, count };
+    assert_eq!(oak.status(and(file.clone(), [ArgOp::Clone(args)])).await, Status::XDev);
+    let (consecutive, synchronous, source_server) = (true, true, vec![]);
+    let args = copy::Args {
+        src_stateid,
+        dst_stateid,
+        src_offset,
+        dst_offset,
+        count,
+        consecutive,
+        synchronous,
+        source_server,
+    };
+    assert_eq!(oak.status(and(file, [ArgOp::Copy(args)])).await, Status::XDev);
+    oak.raw.minor_version = 1;
     // And each has its own rules.
     assert_eq!(oak.status(vec![putfh(&other), mkdir_op("new")]).await, Status::RoFs);
     oak.ok(vec![putfh(&a), mkdir_op("new")]).await;
