@@ -443,6 +443,38 @@ while True:
     ))
 }
 
+/// Opens a file to append, runs `script`, in which `write()` appends a record of `bytes`, and keeps what is open
+/// without end.
+pub fn append_until(file: &str, bytes: u64, script: &str) -> String {
+    python(&format!(
+        r#"
+import os, time
+f = os.open("{file}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def write():
+    assert os.write(f, b"x" * {bytes}) == {bytes}
+{script}
+open("/tmp/there", "w").close()
+while True:
+    time.sleep(60)
+"#
+    ))
+}
+
+/// Checks that a file has at least `least` bytes, all of them those of [`append_until`]. Prints its size.
+pub fn has_only(file: &str, least: u64) -> String {
+    python(&format!(
+        r#"
+import os
+size = os.stat("{file}").st_size
+data = open("{file}", "rb").read()
+assert size >= {least} and len(data) == size, (size, len(data))
+# The part of a write that was not acknowledged, in the end, may be there in part.
+assert data[:{least}] == b"x" * {least} and not data[{least}:].strip(b"x\0")
+print(size)
+"#
+    ))
+}
+
 /// One process appends with fdatasync and reports its progress; another one reads the length of the file by
 /// all system calls.
 pub fn append_and_look(file: &str, count: u32) -> String {

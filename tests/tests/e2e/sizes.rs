@@ -43,6 +43,47 @@ fn what_fdatasync_acknowledged_is_there_when_the_client_has_died() {
     oak.run("umount /mnt/h");
 }
 
+/// Step at which the client dies: its script up to there, and the records that fdatasync acknowledged by then.
+type Step = (&'static str, u64, &'static str);
+
+const RECORD_BYTES: u64 = 262_144;
+
+/// ```text
+/// open ─▶ write ─▶ fdatasync ─▶ write ─▶ fdatasync ─▶ … ─▶ stat ─▶ close ─▶ another client opens it
+///      ▲        ▲            ▲        ▲                 ▲       ▲        ▲
+/// ```
+const STEPS: [Step; 7] = [
+    ("after the open", 0, ""),
+    ("after a write", 0, "write()"),
+    ("after the first fdatasync", 1, "write(); os.fdatasync(f)"),
+    ("after a write more", 1, "write(); os.fdatasync(f); write()"),
+    ("after the second fdatasync", 2, "write(); os.fdatasync(f); write(); os.fdatasync(f)"),
+    ("after its own stat", 2, "write(); os.fdatasync(f); write(); os.fdatasync(f); os.fstat(f)"),
+    ("after the close", 2, "write(); os.fdatasync(f); write(); os.fdatasync(f); os.close(f)"),
+];
+
+/// The client's kernel dies at each of the steps. What was acknowledged is there at once, and all that is there
+/// is what was written.
+#[test]
+fn what_fdatasync_acknowledged_is_there_at_whatever_step_the_client_dies() {
+    let lab = Lab::open();
+    let cluster = Cluster::separate(&lab, 4);
+    let elm = lab.client("elm");
+    cluster.mount(&elm, "vers=4.2");
+    for (n, (step, acknowledged, script)) in STEPS.into_iter().enumerate() {
+        let file = format!("/mnt/h/log{n}");
+        let ash = lab.client(&format!("ash{n}"));
+        cluster.mount(&ash, "vers=4.2");
+        let writer = ash.spawn(&scripts::append_until(&file, RECORD_BYTES, script));
+        ash.run("until [ -e /tmp/there ]; do sleep 0.05; done");
+        drop(ash); // its kernel, with everything that it had not told anybody
+        drop(writer);
+        let out = elm.run(&scripts::has_only(&file, acknowledged * RECORD_BYTES));
+        println!("{step}: {out}");
+    }
+    elm.run("umount /mnt/h");
+}
+
 /// Two processes of one client append and stat: neither ever sees a file that is shorter than its own writes.
 #[test]
 fn a_process_never_sees_less_than_was_acknowledged() {
