@@ -13,7 +13,7 @@ help:
 	@echo 'make postgres  PostgreSQL on a machine that dies, and on one that takes over, on each kernel; KERNELS="uml uml-sid"'
 	@echo 'make stat-cost  what a look at a file costs while another client holds it to write'
 	@echo 'make operator  five machines set up and kept as README and docs/runbook.md say, each command of both; some minutes'
-	@echo 'make upgrade OLD=v0.1  a cluster of that commit is upgraded node by node to this one, under a client; builds OLD first'
+	@echo 'make upgrade  a cluster of the oldest commit with the same formats, or OLD=v0.1, is upgraded node by node to this one, under a client; builds OLD first'
 	@echo 'make digest-cost  what the comparison of metaservers adds to a create'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make sim     simulated clusters of metaservers, SEEDS=20000 and METASERVERS=2000 of them from FIRST=501 on; see docs/simulation.md'
@@ -102,10 +102,14 @@ operator: setup
 	cargo build $(PROGRAMS)
 	cargo test -p tests --test e2e operator:: -- --ignored --nocapture
 
-# The version before: a tag, or any commit whose formats are the same (CHANGELOG says which versions may meet).
+# The version before: a tag, or any commit whose formats are the same (CHANGELOG says which versions may meet). By default the
+# oldest such commit: the last one that raised the version of a format.
+OLD ?= $(shell git log -1 --format=%H -G'^pub(\(crate\))? const (VERSION|PROTOCOL): u[0-9]+ = ' -- \
+	crates/replica/src/transport/mod.rs crates/wire/src)
 upgrade: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 upgrade: setup
 	@test -n '$(OLD)' || { echo 'make upgrade OLD=COMMIT: which version is the cluster upgraded from?'; exit 1; }
+	@echo 'upgrade: from $(OLD)'
 	cargo build $(PROGRAMS)
 	old=$$(scripts/build-old.sh '$(OLD)') && \
 		HEOROT_OLD_BIN=$$old cargo test -p tests --test e2e upgrade:: -- --nocapture
