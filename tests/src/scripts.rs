@@ -443,8 +443,8 @@ while True:
     ))
 }
 
-/// Opens a file to append, runs `script`, in which `write()` appends a record of `bytes`, and keeps what is open
-/// without end.
+/// Opens a file to append, runs `script`, in which `write()` appends a record of `bytes`, and keeps what is
+/// open without end.
 pub fn append_until(file: &str, bytes: u64, script: &str) -> String {
     python(&format!(
         r#"

@@ -20,8 +20,8 @@
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use host::{BufferPool, Repeated};
@@ -43,8 +43,8 @@ use crate::trash::Trash;
 /// Locks for opening and unlinking: two objects rarely meet in one, and the same object always does.
 const NAME_LOCKS: usize = 64;
 
-/// Buffers for reads: one pool for all targets of the process, whose bound is for all of them together. With one
-/// for each, the 24 disks of a server would keep 3 GiB.
+/// Buffers for reads: one pool for all targets of the process, whose bound is for all of them together. With
+/// one for each, the 24 disks of a server would keep 3 GiB.
 static POOL: LazyLock<BufferPool> = LazyLock::new(BufferPool::default);
 
 /// Cause of a failed operation on an object. The log names the operation and the object.

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 /// Interval in which a repeated event gets a line of its own, however often it was logged before.
 const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(3600);
 
-/// Counter of a repeated event, which says when to log it: the first time, at each doubling of the number, and
-/// once an hour.
+/// Counter of a repeated event, which says when to log it: the first time, at each doubling of the number,
+/// and once an hour.
 #[derive(Debug, Default)]
 pub struct Repeated {
     count: AtomicU64,

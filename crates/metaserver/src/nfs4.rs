@@ -275,7 +275,7 @@ impl Metaserver {
             ArgOp::DestroySession(args) => ResOp::DestroySession(ops::destroy::session(self, cx, args).await),
             ArgOp::DestroyClientid(args) => {
                 ResOp::DestroyClientid(ops::destroy::client(self, cx, args).await)
-            },
+            }
             ArgOp::FreeStateid(args) => ResOp::FreeStateid(ops::stateids::free(self, cx, args).await),
             ArgOp::TestStateid(args) => ResOp::TestStateid(ops::stateids::test(self, cx, &args)),
             ArgOp::GetDeviceInfo(args) => ResOp::GetDeviceInfo(ops::getdeviceinfo::getdeviceinfo(self, args)),

@@ -75,9 +75,7 @@ impl From<ApplyError> for StoreError {
     fn from(error: ApplyError) -> Self {
         match error {
             ApplyError::Failed(error) => error,
-            ApplyError::Broken(invariant) => {
-                StoreError::failed("apply a command", invariant)
-            }
+            ApplyError::Broken(invariant) => StoreError::failed("apply a command", invariant),
         }
     }
 }

@@ -71,10 +71,9 @@ fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
             Ok(record)
         }
         [VERSION, ..] | [] => Err(damaged(format!("{key:02x?} is cut short"))),
-        [version, ..] => Err(StoreError::failed(
-            DECODE,
-            format!("version {version} is not one that this program knows"),
-        )),
+        [version, ..] => {
+            Err(StoreError::failed(DECODE, format!("version {version} is not one that this program knows")))
+        }
     }
 }
 

@@ -69,7 +69,8 @@ pub struct CompoundContext<S> {
 }
 
 impl<S> CompoundContext<S> {
-    /// True if the compound has only the present operation, on a filehandle: its error is no other operation's.
+    /// True if the compound has only the present operation, on a filehandle: its error is no other
+    /// operation's.
     #[must_use]
     pub fn stands_by_itself(&self) -> bool {
         // After SEQUENCE and PUTFH.

@@ -231,8 +231,9 @@ impl nfs::StreamListener for ShortListener {
 async fn a_server_without_descriptors_accepts_when_it_has_some_again() {
     let any = ([127, 0, 0, 1], 0).into();
     let programs = Programs::default();
-    let server =
-        Server::start_on(&Short(3), any, programs, Limits::default(), Arc::<Metrics>::default()).await.unwrap();
+    let server = Server::start_on(&Short(3), any, programs, Limits::default(), Arc::<Metrics>::default())
+        .await
+        .unwrap();
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
     // A call of a program that it does not have: what counts is that there is an answer.
     let mut call = Encoder::new();

@@ -84,7 +84,9 @@ async fn a_nearly_full_disk_refuses_what_makes_something_and_lets_the_rest_pass(
 }
 
 /// Record that arrived from the network, with one byte of it that is written.
-struct Received(Arc<()>);
+struct Received {
+    _record: Arc<()>,
+}
 
 impl AsRef<[u8]> for Received {
     fn as_ref(&self) -> &[u8] {
@@ -98,7 +100,7 @@ async fn a_write_that_is_in_the_log_keeps_no_record_of_the_network() {
     let dir = tempfile::tempdir().unwrap();
     let replica = open(dir.path(), Arc::new(MemoryStore::default()), 0).unwrap();
     let record = Arc::new(());
-    let data = bytes::Bytes::from_owner(Received(Arc::clone(&record))).slice(9..10);
+    let data = bytes::Bytes::from_owner(Received { _record: Arc::clone(&record) }).slice(9..10);
     // That there is no such file is the reply of a command that is in the log.
     let command = Command::WriteInline { inode: InodeId(99), offset: 0, data };
     let reply = replica.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();

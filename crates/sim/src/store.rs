@@ -174,9 +174,7 @@ impl SimStore {
         }
         match step {
             Step::Done => Ok(()),
-            Step::CutOff | Step::Dead => {
-                Err(StoreError::failed("flush", "the power is gone"))
-            }
+            Step::CutOff | Step::Dead => Err(StoreError::failed("flush", "the power is gone")),
         }
     }
 }

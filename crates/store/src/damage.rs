@@ -1,6 +1,6 @@
-//! Damage of the store's file: bytes that the disk has altered. redb trusts its pages once it has opened a file,
-//! and panics over one that makes no sense. The panic is caught here and becomes an error, since it would end the
-//! process, and the next start would meet the same page.
+//! Damage of the store's file: bytes that the disk has altered. redb trusts its pages once it has opened a
+//! file, and panics over one that makes no sense. The panic is caught here and becomes an error, since it
+//! would end the process, and the next start would meet the same page.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,7 +58,11 @@ macro_rules! causes {
     ($($error:ty, $found:pat => $file:expr;)*) => {
         $(impl Cause for $error {
             fn into_error(self, doing: &'static str) -> StoreError {
-                let file: Option<&StorageError> = match &self { $found => $file, #[allow(unreachable_patterns)] _ => None };
+                #[allow(unreachable_patterns, reason = "the pattern of a StorageError matches all")]
+                let file: Option<&StorageError> = match &self {
+                    $found => $file,
+                    _ => None,
+                };
                 let trouble = if file.is_some_and(is_damage) { Trouble::Damaged } else { Trouble::Failed };
                 StoreError { doing, cause: self.to_string(), trouble }
             }

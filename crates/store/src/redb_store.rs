@@ -19,8 +19,8 @@ use host::patiently;
 use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{
-    AccessGuard, Builder, Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase as _, StorageBackend,
-    StorageError, TableDefinition,
+    AccessGuard, Builder, Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase as _,
+    StorageBackend, StorageError, TableDefinition,
 };
 
 use crate::damage::{Cause as _, guarded, is_damage_at_open};
@@ -181,7 +181,8 @@ fn write(database: &Database, changes: &Layer) -> Result<(), StoreError> {
     guarded("write a batch", || {
         let transaction = begin(database)?;
         {
-            let mut table = transaction.open_table(TABLE).map_err(|cause| cause.into_error("begin a batch"))?;
+            let mut table =
+                transaction.open_table(TABLE).map_err(|cause| cause.into_error("begin a batch"))?;
             for (key, change) in changes.iter() {
                 match change {
                     Some(value) => table.insert(key, &**value).map(drop),

@@ -1,5 +1,5 @@
-//! Pages of a store that the disk has altered while no process had it open: an error that says so, and never a
-//! panic, since a panic ends the process, and its next start meets the same page.
+//! Pages of a store that the disk has altered while no process had it open: an error that says so, and never
+//! a panic, since a panic ends the process, and its next start meets the same page.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -70,7 +70,9 @@ fn a_damaged_page_is_an_error_that_says_so_and_never_a_panic() {
             match how {
                 0 => bytes.fill(0),
                 1 => bytes.fill(0xff),
-                2 => bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at as u64 * 37 + page) as u8),
+                2 => {
+                    bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at as u64 * 37 + page) as u8)
+                }
                 _ => bytes[2] ^= 1, // number of the page's entries
             }
             file.write_all_at(&bytes, page * PAGE_BYTES).unwrap();

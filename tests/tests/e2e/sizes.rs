@@ -43,7 +43,8 @@ fn what_fdatasync_acknowledged_is_there_when_the_client_has_died() {
     oak.run("umount /mnt/h");
 }
 
-/// Step at which the client dies: its script up to there, and the records that fdatasync acknowledged by then.
+/// Step at which the client dies: its script up to there, and the records that fdatasync acknowledged by
+/// then.
 type Step = (&'static str, u64, &'static str);
 
 const RECORD_BYTES: u64 = 262_144;
@@ -62,8 +63,8 @@ const STEPS: [Step; 7] = [
     ("after the close", 2, "write(); os.fdatasync(f); write(); os.fdatasync(f); os.close(f)"),
 ];
 
-/// The client's kernel dies at each of the steps. What was acknowledged is there at once, and all that is there
-/// is what was written.
+/// The client's kernel dies at each of the steps. What was acknowledged is there at once, and all that is
+/// there is what was written.
 #[test]
 fn what_fdatasync_acknowledged_is_there_at_whatever_step_the_client_dies() {
     let lab = Lab::open();

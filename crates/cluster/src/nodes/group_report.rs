@@ -28,7 +28,8 @@ pub struct GroupReport {
 
 impl GroupReport {
     pub(crate) fn to_wire(&self) -> Report {
-        let known = self.heard_ms.keys().chain(self.matched.keys()).chain(&self.living).chain(&self.out_of_service);
+        let known =
+            self.heard_ms.keys().chain(self.matched.keys()).chain(&self.living).chain(&self.out_of_service);
         let ids: BTreeSet<NodeId> = known.copied().collect();
         let member = |member: &NodeId| MemberReport {
             member: *member,

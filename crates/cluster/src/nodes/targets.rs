@@ -159,8 +159,8 @@ impl Cluster {
         })
     }
 
-    /// True if a column of the file on one of these targets holds data, or may hold data: of an unsettled file
-    /// only the target knows.
+    /// True if a column of the file on one of these targets holds data, or may hold data: of an unsettled
+    /// file only the target knows.
     fn has_data_on(
         &self,
         view: &dyn store::View,

@@ -27,8 +27,8 @@ impl Client {
     }
 }
 
-/// The client, if it has shown its verifier from this address's network: ids of clients are easy to guess, and
-/// another machine could end its sessions.
+/// The client, if it has shown its verifier from this address's network: ids of clients are easy to guess,
+/// and another machine could end its sessions.
 pub(super) fn of_network(records: &Records, id: ClientId, address: IpAddr) -> Result<&Client, Status> {
     let client = records.get(id.0).filter(|client| client.is_from(network_of(address)));
     client.ok_or(Status::StaleClientid)

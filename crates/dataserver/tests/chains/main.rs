@@ -257,7 +257,7 @@ impl World {
     async fn stat(&self, node: usize, handle: Bytes) -> Result<stat::ObjectStat, Status> {
         let args = stat::Args { handles: vec![handle], sync: false };
         let found: stat::Res = call(&self.peer(node), Procedure::Stat, &args).await.unwrap();
-        found.map(|ok| ok.objects[0])
+        found.map(|ok| ok.objects[0].expect("it is there"))
     }
 
     /// The object's bytes in the member's file; none: it is not there.

@@ -336,8 +336,8 @@ impl Server {
     }
 }
 
-/// The program of this process, also after its file was replaced or removed: then it is run by its open file, and
-/// a restarted server has the version of its supervisor.
+/// The program of this process, also after its file was replaced or removed: then it is run by its open file,
+/// and a restarted server has the version of its supervisor.
 fn program() -> std::io::Result<PathBuf> {
     let path = std::env::current_exe()?;
     // Linux appends this to the name of a file that is gone (proc_pid_exe(5)).

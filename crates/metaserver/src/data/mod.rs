@@ -81,7 +81,8 @@ impl Data {
         }
     }
 
-    /// Tries deferred operations of these targets, and files to settle, at once: their data server answers again.
+    /// Tries deferred operations of these targets, and files to settle, at once: their data server answers
+    /// again.
     pub(crate) fn retry_now(&self, targets: &[TargetId]) {
         self.backlog.retry_now(targets);
         self.settling.retry_now(targets);

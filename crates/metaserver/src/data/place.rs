@@ -27,7 +27,10 @@ impl Data {
             if std::mem::take(&mut is_first)
                 && let Some(count) = NO_SERVER.count()
             {
-                tracing::warn!(count, "no data server is there to keep a new file: start one with `heorot ds`");
+                tracing::warn!(
+                    count,
+                    "no data server is there to keep a new file: start one with `heorot ds`"
+                );
             }
             wait_for_return(FileError::Delay).await?;
         };

@@ -161,8 +161,8 @@ impl Data {
         end.is_ok_and(|end| end.found == Some(0))
     }
 
-    /// True if a column is on a lost chain and has no data of the file: then no data are lost. An unsettled file
-    /// may have data there that no metaserver knows of.
+    /// True if a column is on a lost chain and has no data of the file: then no data are lost. An unsettled
+    /// file may have data there that no metaserver knows of.
     pub(crate) fn is_lost_and_empty(
         &self,
         inode: &Inode,

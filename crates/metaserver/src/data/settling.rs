@@ -1,7 +1,8 @@
 //! Settling of files that were written through layouts, by the leader: see [`crate::data::unsettled`].
 //!
-//! A file waits while one of its targets does not answer, or has lost an object. Such a target, or file, is tried
-//! again after a pause that grows, and apart from the other files: a data server that hangs does not hold them up.
+//! A file waits while one of its targets does not answer, or has lost an object. Such a target, or file, is
+//! tried again after a pause that grows, and apart from the other files: a data server that hangs does not
+//! hold them up.
 //!
 //! ```text
 //! files to settle ─┬─ all targets answered last time ─▶ round, each 250 ms
@@ -84,7 +85,10 @@ impl Settling {
         let behind = self.behind.lock();
         let pauses = targets.iter().filter_map(|target| behind.targets.get(target));
         let pauses = pauses.chain(behind.files.get(&file));
-        pauses.map(|pause| if pause.is_over(now) { When::Apart } else { When::Later }).max().unwrap_or(When::Now)
+        pauses
+            .map(|pause| if pause.is_over(now) { When::Apart } else { When::Later })
+            .max()
+            .unwrap_or(When::Now)
     }
 
     /// Forgets files that have nothing to be settled any more.
@@ -159,7 +163,8 @@ impl Data {
                 && let Some(count) = self.settling.note_lost(file)
             {
                 tracing::error!(
-                    inode = file.0, count,
+                    inode = file.0,
+                    count,
                     "the size of a file is not known: an object of it is lost, or its target failed. Opens of the file fail. \
                      Bring the object or the target back, or remove the file"
                 );

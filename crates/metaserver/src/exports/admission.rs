@@ -206,9 +206,10 @@ fn admits_any(exports: &Exports, connection: &Connection) -> bool {
 
 /// True for operations that are served for every client with a session, since they show and change no file:
 /// operations on filehandles, and return of state. So a client whose export was removed can still return its
-/// state. DESTROY_CLIENTID has a check of its own. EXCHANGE_ID and CREATE_SESSION need an export. Otherwise any host could fill the tables of clients,
-/// and end a client by using its client owner. RFC 8881 does not list NFS4ERR_ACCESS for these two (section
-/// 15.2). Linux reports it as "access denied", like the refusal of any other server.
+/// state. DESTROY_CLIENTID has a check of its own. EXCHANGE_ID and CREATE_SESSION need an export. Otherwise
+/// any host could fill the tables of clients, and end a client by using its client owner. RFC 8881 does not
+/// list NFS4ERR_ACCESS for these two (section 15.2). Linux reports it as "access denied", like the refusal of
+/// any other server.
 pub(crate) fn is_for_everybody(op: &ArgOp) -> bool {
     matches!(
         op,

@@ -11,8 +11,8 @@ use crate::compound::Step;
 use crate::errors::FileError;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 
-/// Observes a file's size and times before its times or set-id bits are set: earlier writes must not change the
-/// times later (`cp -p`), nor clear the bits (`cp` and `chmod u+s`).
+/// Observes a file's size and times before its times or set-id bits are set: earlier writes must not change
+/// the times later (`cp -p`), nor clear the bits (`cp` and `chmod u+s`).
 pub(crate) async fn settle_before_times(server: &Metaserver, inode: &Inode) {
     if inode.layout().is_some() {
         let _ = server.data.true_inode_soon(inode.clone()).await;

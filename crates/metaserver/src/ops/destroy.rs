@@ -34,15 +34,16 @@ pub(crate) async fn client(
     Ok(())
 }
 
-/// Checks that a client is destroyed from one of its addresses, and by a caller that an export admits or that has
-/// a session. Ids of clients are easy to guess: otherwise any host could end each client between its EXCHANGE_ID
-/// and its CREATE_SESSION, and write to the log with each call.
+/// Checks that a client is destroyed from one of its addresses, and by a caller that an export admits or that
+/// has a session. Ids of clients are easy to guess: otherwise any host could end each client between its
+/// EXCHANGE_ID and its CREATE_SESSION, and write to the log with each call.
 ///
 /// # Errors
 /// `StaleClientid`, as for an unknown client: RFC 8881 lists no NFS4ERR_ACCESS for DESTROY_CLIENTID.
 fn check_own(server: &Metaserver, context: &Context, client: ClientId) -> Result<(), Status> {
     let address = context.connection.peer().ip();
-    let is_admitted = context.session.is_some() || server.admission.check_admitted(&context.connection).is_ok();
+    let is_admitted =
+        context.session.is_some() || server.admission.check_admitted(&context.connection).is_ok();
     let known = read::client(&*server.machine.view()?, client).map_err(store_failed)?;
     match known.filter(|known| is_admitted && known.addresses.contains(&address)) {
         Some(_) => Ok(()),

@@ -145,7 +145,8 @@ async fn check_whole(server: &Metaserver, current: InodeId, args: &Args) -> Resu
             None => return Ok(None),
         }
     };
-    let truncates = matches!(&args.openhow, OpenHow::Create(CreateHow::Unchecked(attrs)) if attrs.size == Some(0));
+    let truncates =
+        matches!(&args.openhow, OpenHow::Create(CreateHow::Unchecked(attrs)) if attrs.size == Some(0));
     let id = inode.id;
     if truncates || !server.data.is_unsettled(&*server.machine.view()?, &inode)? {
         return Ok(None);

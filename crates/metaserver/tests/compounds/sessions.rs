@@ -218,8 +218,8 @@ async fn a_client_is_not_destroyed_while_it_has_a_session() {
     assert_eq!(ash.raw.compound(vec![client]).await.status, Status::ClientidBusy);
 }
 
-/// Ids of clients are easy to guess. A stranger that destroys each of them before its CREATE_SESSION would keep
-/// all from mounting, and would write to the log with each call.
+/// Ids of clients are easy to guess. A stranger that destroys each of them before its CREATE_SESSION would
+/// keep all from mounting, and would write to the log with each call.
 #[tokio::test]
 async fn a_client_is_destroyed_from_its_own_address_only() {
     let world = World::start().await;
@@ -227,7 +227,8 @@ async fn a_client_is_destroyed_from_its_own_address_only() {
     let ash = raw.exchange_id("ash", 1, 0).await.expect("an id");
     let mut stranger = Raw::connect_from(&world, ([127, 0, 0, 99], 0).into()).await;
     let destroy = ArgOp::DestroyClientid(destroy_clientid::Args { clientid: ash.clientid });
-    let applied = |world: &World| replica::applied_next(&*world.replica.view().expect("a view")).expect("reads");
+    let applied =
+        |world: &World| replica::applied_next(&*world.replica.view().expect("a view")).expect("reads");
     let before = applied(&world);
     assert_eq!(stranger.compound(vec![destroy.clone()]).await.status, Status::StaleClientid);
     assert_eq!(applied(&world), before, "nothing was written");

@@ -29,8 +29,8 @@ pub(crate) fn set_attributes(
         (Some(size), Some(_)) if size > SIZE_BYTES_MAX => return Err(Error::TooLarge.into()),
         (Some(_), Some(_)) => size::check(plan, &inode, set.layout_of)?,
     }
-    // A holder of a layout writes unseen: its data would be in a program with the owner's rights. One that the
-    // data servers have acknowledged before, and nobody has reported: see `unsettled::observe`.
+    // A holder of a layout writes unseen: its data would be in a program with the owner's rights. One that
+    // the data servers have acknowledged before, and nobody has reported: see `unsettled::observe`.
     let sets_id = set.mode.is_some_and(|mode| mode & SET_ID_BITS & !inode.mode != 0);
     if sets_id && file.is_some() && layout_state::held_by_others(plan, inode.id, set.layout_of)? {
         return Err(Error::Delay.into());

@@ -71,7 +71,9 @@ pub fn state_counts(view: &dyn View) -> Result<StateCounts, StoreError> {
 }
 
 pub(crate) fn counters(view: &dyn View) -> Result<Counters, StoreError> {
-    get(view, &keys::counters())?.ok_or_else(|| StoreError::failed("read the counters", "there are none: the store was never formatted"))
+    get(view, &keys::counters())?.ok_or_else(|| {
+        StoreError::failed("read the counters", "there are none: the store was never formatted")
+    })
 }
 
 /// Visits the records with `from <= key < to`.

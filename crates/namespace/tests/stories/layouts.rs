@@ -68,8 +68,8 @@ fn no_layout_to_write_of_a_set_id_file() {
     w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
 }
 
-/// A holder writes at any moment, unseen: with set-id bits on the file these would be foreign data in a program
-/// with its owner's rights.
+/// A holder writes at any moment, unseen: with set-id bits on the file these would be foreign data in a
+/// program with its owner's rights.
 #[test]
 fn set_id_bits_wait_for_the_layouts_of_others() {
     let mut w = World::new();
@@ -77,7 +77,8 @@ fn set_id_bits_wait_for_the_layouts_of_others() {
     w.file("/f");
     let open = w.open(b, "/f", BOTH).unwrap();
     let layout = w.layout(b, "/f", open, IoMode::ReadWrite).unwrap();
-    let set = |mode, client| SetAttributes { mode: Some(mode), layout_of: client, ..SetAttributes::default() };
+    let set =
+        |mode, client| SetAttributes { mode: Some(mode), layout_of: client, ..SetAttributes::default() };
     for bits in [0o4000, 0o2000] {
         assert_eq!(w.set("/f", set(bits | 0o755, Some(a))), Err(Error::Delay));
         assert_eq!(w.set("/f", set(bits | 0o755, None)), Err(Error::Delay));

@@ -170,10 +170,11 @@ impl Opening {
             history: Arc::clone(&history),
             integrity: Arc::clone(&integrity),
         };
-        let machine = Machine::new(Arc::clone(&store), log.clone(), context).map_err(|e| match e.trouble {
-            Trouble::Damaged => damaged(e.to_string(), members.membership()),
-            Trouble::Failed => fail(&e),
-        })?;
+        let machine =
+            Machine::new(Arc::clone(&store), log.clone(), context).map_err(|e| match e.trouble {
+                Trouble::Damaged => damaged(e.to_string(), members.membership()),
+                Trouble::Failed => fail(&e),
+            })?;
         let space = Arc::new(Space::new(config.dir.clone(), config.reserve_bytes));
         let context = consensus::Context {
             id: config.id,

@@ -98,8 +98,8 @@ impl Backup {
         let mut piece = Vec::new();
         if let Some(head) = self.head.take() {
             piece.extend_from_slice(FIRST_LINE);
-            let head = postcard::to_stdvec(&head)
-                .map_err(|e| StoreError::failed("encode a backup's head", e))?;
+            let head =
+                postcard::to_stdvec(&head).map_err(|e| StoreError::failed("encode a backup's head", e))?;
             put(&mut piece, &head);
         } else if let Some(chunks) = &mut self.chunks {
             match chunks.next_chunk()? {

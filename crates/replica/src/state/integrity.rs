@@ -103,8 +103,8 @@ impl Integrity {
         }
     }
 
-    /// Reports that the store cannot be read. Clients are better served by another member than by EIO. The state
-    /// may be right, and is kept: the disk may be there again after a restart.
+    /// Reports that the store cannot be read. Clients are better served by another member than by EIO. The
+    /// state may be right, and is kept: the disk may be there again after a restart.
     fn report_failed_disk(&self, why: &str) {
         match self.other_voters.load(Ordering::Relaxed) {
             0 => {} // each reader has the error, and nobody else could answer

@@ -1,6 +1,6 @@
-//! Guard for panics of a command that breaks an invariant of the state machine: they are caught, as are panics
-//! over a damaged page of the store. Any other
-//! panic of a server ends its process (`heorot`), which asks [`is_guarded`].
+//! Guard for panics of a command that breaks an invariant of the state machine: they are caught, as are
+//! panics over a damaged page of the store. Any other panic of a server ends its process (`heorot`), which
+//! asks [`is_guarded`].
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -128,8 +128,8 @@ impl From<LogId> for LogIdRecord {
 
 /// Encodes a record, followed by its CRC-32C, little-endian.
 pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = postcard::to_stdvec(record)
-        .map_err(|e| StoreError::failed("encode a record of consensus", e))?;
+    let mut bytes =
+        postcard::to_stdvec(record).map_err(|e| StoreError::failed("encode a record of consensus", e))?;
     let crc = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     Ok(bytes)

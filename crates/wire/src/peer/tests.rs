@@ -37,7 +37,13 @@ fn calls() -> Vec<Call> {
 
 fn replies() -> Vec<Reply> {
     let address = Bytes::from_static(b"10.0.0.100");
-    let member = report::MemberReport { member: 1, heard_ms: Some(5), matched: None, lives: true, out_of_service: true };
+    let member = report::MemberReport {
+        member: 1,
+        heard_ms: Some(5),
+        matched: None,
+        lives: true,
+        out_of_service: true,
+    };
     let clock = report::ClockReport { is_data_server: true, server: 4, ahead_ms: -7 };
     let report = report::Report {
         members: vec![member],

@@ -88,7 +88,10 @@ pub(super) fn assess(status: &Status) -> Health {
     if status.commands_given_up > 0 {
         findings.add(
             Verdict::Degraded,
-            format!("{} commands broke an invariant of the metadata, and were dropped", status.commands_given_up),
+            format!(
+                "{} commands broke an invariant of the metadata, and were dropped",
+                status.commands_given_up
+            ),
             "report the ERROR lines of the metaservers' logs; clients got an error for these commands",
         );
     }
@@ -391,7 +394,11 @@ mod tests {
     fn each_fault_has_a_verdict_and_a_finding_that_names_the_server() {
         let cases: &[Case] = &[
             (|_| {}, Verdict::Healthy, ""),
-            (|s| s.metaservers[1].out_of_service = true, Verdict::Degraded, "metaserver elm serves no client"),
+            (
+                |s| s.metaservers[1].out_of_service = true,
+                Verdict::Degraded,
+                "metaserver elm serves no client",
+            ),
             (|s| s.commands_given_up = 1, Verdict::Degraded, "1 commands broke an invariant"),
             (|s| s.leader = None, Verdict::Failed, "oak cannot reach enough metaservers with a vote"),
             (|s| s.service_addresses = None, Verdict::Degraded, "oak cannot ask the leader"),
