@@ -344,6 +344,7 @@ pub(crate) fn refusal(error: ObjectError) -> Status {
         ObjectError::Stale => Status::Stale,
         ObjectError::StaleEpoch => Status::StaleEpoch,
         ObjectError::Lost => Status::ObjectLost,
+        ObjectError::Damaged => Status::Damaged,
         ObjectError::TargetLost => Status::TargetLost,
         ObjectError::TooLarge => Status::Invalid,
         ObjectError::ReadOnly => Status::ReadOnly,

@@ -141,6 +141,22 @@ pub trait Disk: Send + Sync + 'static {
         file.sync_data()
     }
 
+    /// Makes the checksums of an object durable.
+    ///
+    /// # Errors
+    /// As [`Disk::sync_file`].
+    fn sync_sums(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    /// Makes the records of the change log durable.
+    ///
+    /// # Errors
+    /// As [`Disk::sync_file`].
+    fn sync_log(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
     /// Makes the entries of the directory `name` in `root` durable.
     ///
     /// # Errors

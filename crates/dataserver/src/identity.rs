@@ -1,7 +1,7 @@
 //! Identity files: small text files with the format, the kind, the cluster and the id of a directory.
 //!
 //! ```text
-//! format = 1
+//! format = 2
 //! kind = "storage target"
 //! cluster = "00112233445566778899aabbccddeeff"
 //! id = "0123456789abcdef"
@@ -17,8 +17,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// The only format there is.
-const FORMAT: u32 = 1;
+/// The format. In the one before, objects had no checksums.
+const FORMAT: u32 = 2;
 /// The temporary file that an interrupted creation leaves.
 pub(crate) const UNFINISHED: &str = "target.toml.new";
 /// Prefix of the names of a data server's own files.
@@ -34,7 +34,7 @@ pub enum IdentityError {
     #[error("{0}: {1}; bring it back from a copy")]
     Malformed(PathBuf, String),
     /// A later version wrote it.
-    #[error("{0}: format {1} is not known to this version, which knows 1; run the version that wrote it")]
+    #[error("{0}: format {1} is not known to this version, which knows 2; run the version that wrote it")]
     Format(PathBuf, u32),
     /// Another kind of directory.
     #[error("{0}: is the identity of a {1}, not of a {2}; name another directory")]

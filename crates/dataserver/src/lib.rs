@@ -7,7 +7,9 @@
 
 mod absent_target;
 mod capacity;
+mod caretaker;
 mod chain;
+mod checksums;
 mod client_networks;
 mod clients;
 mod copy;
@@ -32,6 +34,7 @@ mod target;
 mod trash;
 
 pub use chain::ChainMetrics;
+pub use checksums::{BLOCK_BYTES, BlockState, ChecksumCounts, Verify};
 pub use client_networks::ClientNetworks;
 pub use disk::{Disk, Place, SystemDisk};
 pub use epoch::{CallEpoch, Epoch, ObjectRef};

@@ -18,6 +18,7 @@ impl Objects {
     pub fn make(&self, names: &[ObjectName]) -> Result<(), ObjectError> {
         self.check()?;
         let mut directories = BTreeSet::new();
+        let mut noted = 0;
         for name in names {
             let _name = self.name_lock(name).lock();
             if self.removed.lock().contains(name) {
@@ -31,6 +32,7 @@ impl Objects {
             match made {
                 Ok(_) => {
                     self.count.fetch_add(1, Ordering::Relaxed);
+                    noted = self.note_new(name)?;
                 }
                 // Perhaps by a call that has not synced the directory yet.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
@@ -38,6 +40,7 @@ impl Objects {
             }
             directories.insert(name.directory());
         }
+        self.sync_notes(noted)?;
         // An empty file is its directory entry and its inode, and a file system has both durable or none.
         directories.into_iter().try_for_each(|d| self.sync_directory(d))
     }
@@ -53,13 +56,14 @@ impl Objects {
             let _name = self.name_lock(name).lock();
             self.removed.lock().insert(*name);
             self.open.lock().remove(name);
-            match self.trash.take(&self.root, &name.path(), name) {
+            match self.trash.take(&self.root, &name.path(), &name.to_string()) {
                 Ok(()) => {
                     self.count.fetch_sub(1, Ordering::Relaxed);
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => return Err(self.trouble("remove", name, e)),
             }
+            self.remove_sums(name)?;
             directories.insert(name.directory());
         }
         directories.into_iter().try_for_each(|d| self.sync_directory(d))

@@ -9,12 +9,14 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use wire::handle::ObjectHandle;
 
+use crate::checksums::{Changing, SumFile};
 use crate::epoch::{EpochGate, Mark};
 
 /// Directories that objects are spread over: with ten million objects each holds 40,000, which any file
@@ -85,8 +87,13 @@ pub(crate) struct OpenObject {
     pub file: File,
     /// Written or shortened since the last sync. Set after the write, before it is answered.
     dirty: AtomicBool,
-    /// Held during a write: the kernel takes one at a time, and a second one would spin for it.
-    pub writing: Mutex<()>,
+    /// Held during a change of data and sums: the kernel takes one write at a time, and a second one would
+    /// spin for it.
+    pub writing: Mutex<Changing>,
+    /// Its sums; none: it has no data yet, or none of them is summed.
+    pub sums: OnceLock<SumFile>,
+    /// True if it has doubtful regions: see [`Checksums::doubts`](crate::checksums::Checksums).
+    doubtful: AtomicBool,
     /// Held during a sync: a caller that finds nothing left to sync must know that the sync is done.
     syncing: Mutex<()>,
     /// Its epoch.
@@ -121,7 +128,9 @@ impl OpenObject {
         Self {
             file,
             dirty: AtomicBool::new(false),
-            writing: Mutex::new(()),
+            writing: Mutex::default(),
+            sums: OnceLock::new(),
+            doubtful: AtomicBool::new(false),
             syncing: Mutex::new(()),
             gate: EpochGate::new(mark),
             // The time may have been reported before the file was last closed.
@@ -167,6 +176,14 @@ impl OpenObject {
             self.file.set_modified(UNIX_EPOCH + Duration::from_nanos(told_ns))?;
         }
         Ok(())
+    }
+
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_doubtful(&self, doubtful: bool) {
+        self.doubtful.store(doubtful, Ordering::Release);
     }
 
     pub(crate) fn touch(&self) {

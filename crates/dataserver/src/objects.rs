@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! make     ─▶ create ─▶ fsync directory ─▶ answer                 the object is there, empty and durable
-//! write    ─▶ open ─▶ pwrite ─▶ mark dirty ─▶ answer              the data are in the page cache
+//! write    ─▶ open ─▶ pwrite, and sums ─▶ mark dirty ─▶ answer    the data are in the page cache
 //! commit   ─▶ fdatasync if dirty ─▶ answer                        they are on the disk
 //! truncate ─▶ alone: ftruncate ─▶ mark ─▶ fsync ─▶ answer    (allocate and punch: as commit; copy: as write)
 //! remove   ─▶ remember as removed ─▶ forget open file ─▶ move to the trash ─▶ fsync directory
@@ -32,6 +32,7 @@ use wire::data::WriteVerifier;
 use wire::xdr::Payload;
 
 use crate::capacity::{Capacity, usable};
+use crate::checksums::{Checksums, sums_of_whole_blocks};
 use crate::disk::Disk;
 use crate::epoch::{ATTRIBUTE, Entry, Mark, ObjectRef};
 use crate::held_dir::HeldDir;
@@ -65,6 +66,9 @@ pub enum ObjectError {
     /// The object was made, and is not there.
     #[error("the object is lost")]
     Lost,
+    /// A block does not fit its checksum.
+    #[error("a block of the object is damaged")]
+    Damaged,
     /// The target is not the one that was opened: see [`Objects::lose`].
     #[error("the target is lost")]
     TargetLost,
@@ -110,6 +114,7 @@ pub struct Objects {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) pool: BufferPool,
     pub(crate) trash: Trash,
+    pub(crate) checksums: Checksums,
     verifier: AtomicU64,
     pub(crate) open: Mutex<OpenFiles>,
     pub(crate) removed: Mutex<Removed>,
@@ -133,6 +138,7 @@ impl Objects {
         root: HeldDir,
         disk: Arc<dyn Disk>,
         trash: Trash,
+        checksums: Checksums,
         verifier: u64,
         open_files_max: usize,
         count: u64,
@@ -142,6 +148,7 @@ impl Objects {
             disk,
             pool: POOL.clone(),
             trash,
+            checksums,
             verifier: AtomicU64::new(verifier),
             open: Mutex::new(OpenFiles::new(open_files_max)),
             removed: Mutex::default(),
@@ -199,12 +206,7 @@ impl Objects {
         }
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        let mut buffer = self.pool.take(count);
-        let fail = |e| self.trouble("read", &object.name, e);
-        let read = self.disk.read_at(&open.file, &mut buffer, offset).map_err(fail)?;
-        let at_end = read < count || open.file.metadata().map_err(fail)?.len() <= offset + count as u64;
-        buffer.truncate(read);
-        Ok(ReadOutcome { data: buffer.freeze(), at_end })
+        self.read_blocks(&object.name, &open, offset, count)
     }
 
     /// Writes `data` at `offset`. Durable only after a commit that has the verifier which is returned here.
@@ -221,9 +223,6 @@ impl Objects {
         end_of(offset, data.len() as u64)?;
         // Before the write: a sync that fails from here on may take these bytes with it.
         let verifier = self.verifier();
-        if data.is_empty() {
-            return Ok(verifier);
-        }
         self.take_room(data.len() as u64)?;
         self.write_in_room(object, offset, data)?;
         Ok(verifier)
@@ -238,20 +237,26 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        let mut at = offset;
-        let mut outcome = Ok(());
-        let one = open.writing.lock();
-        for piece in data.segments() {
-            outcome = self.disk.write_all_at(&open.file, piece, at);
-            if outcome.is_err() {
-                break;
-            }
-            at += piece.len() as u64;
-        }
-        let outcome = outcome.and(open.tell_apart());
-        drop(one);
+        let outcome = self.write_open(&object.name, &open, offset, data);
         open.touch();
-        outcome.map_err(|e| self.trouble("write", &object.name, e))
+        outcome
+    }
+
+    /// Writes to an open object. The caller touches it afterwards.
+    pub(crate) fn write_open(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        offset: u64,
+        data: &Payload,
+    ) -> Result<(), ObjectError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let sums = sums_of_whole_blocks(offset, data);
+        let mut changing = open.writing.lock();
+        self.write_summed(name, open, &mut changing, offset, data, sums)?;
+        open.tell_apart().map_err(|e| self.trouble("set the time of", name, e))
     }
 
     /// Writes as [`Objects::write`] and [`Objects::commit`] do: durable when it returns.
@@ -317,9 +322,9 @@ impl Objects {
         open.gate.alone(epoch, |stored, mark| {
             let Some(mark) = mark.truncated_at(epoch) else { return Ok(stored) };
             if open.file.metadata().map_err(fail)?.len() > len {
-                let outcome = self.disk.set_len(&open.file, len);
+                let outcome = self.shorten_summed(&name, &open, &mut open.writing.lock(), len);
                 open.touch();
-                outcome.map_err(fail)?;
+                outcome?;
             }
             self.store_mark(&name, &open, mark)
         })
@@ -440,6 +445,7 @@ impl Objects {
             }
         };
         let object = Arc::new(OpenObject::new(file, mark));
+        self.open_sums(&name, &object)?;
         self.open.lock().insert(name, Arc::clone(&object));
         Ok(object)
     }

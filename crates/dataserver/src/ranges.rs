@@ -140,13 +140,13 @@ impl Objects {
         let end = end_of(offset, len)?;
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        let fail = |e| self.trouble("punch a hole in", &object.name, e);
-        let end = end.min(open.file.metadata().map_err(fail)?.len());
-        if offset < end {
-            let outcome = self.disk.punch(&open.file, offset, end - offset);
-            open.touch();
-            outcome.map_err(fail)?;
-        }
+        let punch = |offset, len| {
+            let punched = self.disk.punch(&open.file, offset, len);
+            punched.map_err(|e| self.trouble("punch a hole in", &object.name, e))
+        };
+        let outcome = self.zero_summed(&object.name, &open, &mut open.writing.lock(), offset..end, punch);
+        open.touch();
+        outcome?;
         // Also when there was nothing to do: the thread that made the hole may not have synced it yet.
         self.sync(&object.name, &open)
     }

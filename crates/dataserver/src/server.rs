@@ -251,6 +251,10 @@ impl DataServer {
         &self.client_networks
     }
 
+    pub(crate) fn present_targets(&self) -> &[Arc<Target>] {
+        &self.targets.all
+    }
+
     /// Space and state of its targets. Blocks for as long as statvfs does.
     #[must_use]
     pub fn space(&self) -> Vec<TargetSpace> {

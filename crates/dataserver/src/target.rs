@@ -4,6 +4,7 @@
 //! lock           held by the process that serves the target
 //! target.toml    format, cluster, target id: written last, so a directory that has it is whole
 //! objects/00 … objects/ff
+//! changes.log    objects whose checksums on the disk need not fit: see `checksums::change_log`
 //! trash/         removed objects, for a while
 //! ```
 
@@ -18,6 +19,7 @@ use host::{Clock, Entropy, SystemClock, private};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
+use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums};
 use crate::disk::{Disk, SystemDisk};
 use crate::held_dir::HeldDir;
 use crate::identity::{self, Identity, IdentityError};
@@ -174,6 +176,9 @@ impl Target {
         // of those files is lost, so all of the file system is made durable now.
         rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
         let TargetOptions { disk, open_files_max, clock } = options;
+        let log = held.child(".").and_then(|dir| ChangeLog::open(dir, &*disk));
+        let (log, doubts) = log.map_err(io("begin the change log in", dir))?;
+        let checksums = Checksums::new(log, doubts, Arc::clone(&clock));
         let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
         let trash = trash.map_err(io("read the trash of", dir))?;
         let objects_dir = held.child(OBJECTS_DIR).map_err(io("open", &root))?;
@@ -181,7 +186,7 @@ impl Target {
             return Err(TargetError::NoXattrs(dir.into()));
         }
         let count = count(&root)?;
-        let objects = Objects::new(objects_dir, disk, trash, entropy.u64(), open_files_max, count);
+        let objects = Objects::new(objects_dir, disk, trash, checksums, entropy.u64(), open_files_max, count);
         let device = held.file().metadata().map_err(io("look at", dir))?.dev();
         let file_system = file_system(device).unwrap_or(id);
         let reflinks = reflinks(dir);
@@ -356,7 +361,7 @@ fn check_empty(dir: &Path) -> Result<(), TargetError> {
     for entry in std::fs::read_dir(dir).map_err(io("read", dir))? {
         let entry = entry.map_err(io("read", dir))?;
         match entry.file_name().to_str() {
-            Some("lost+found" | LOCK_FILE) => {}
+            Some("lost+found" | LOCK_FILE | CHANGE_LOG | CHANGE_LOG_NEXT) => {}
             // A data server may keep its own identity in the directory of its only target.
             Some(name) if name.starts_with(identity::SERVER_PREFIX) || name == identity::UNFINISHED => {}
             Some(TRASH_DIR) if entry.path().read_dir().is_ok_and(|mut trash| trash.next().is_none()) => {}

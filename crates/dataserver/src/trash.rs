@@ -83,12 +83,12 @@ impl Trash {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes the object in, which is `file` in `from`. Not durable before `from` is synced.
+    /// Takes a file of the object in, which is `file` in `from`, and is called `name` here. Not durable before `from` is synced.
     ///
     /// # Errors
     /// `NotFound` if it is not there, and the kernel's. On a disk without room for the trash's own entry, or
     /// where the operator wants none, it is removed for good.
-    pub(crate) fn take(&self, from: &HeldDir, file: &str, name: &ObjectName) -> io::Result<()> {
+    pub(crate) fn take(&self, from: &HeldDir, file: &str, name: &str) -> io::Result<()> {
         if self.keep.load(Ordering::Relaxed) == 0 {
             return from.remove_file(file);
         }
@@ -110,7 +110,7 @@ impl Trash {
         Ok(())
     }
 
-    fn move_in(&self, from: &HeldDir, file: &str, begin: u64, name: &ObjectName) -> io::Result<()> {
+    fn move_in(&self, from: &HeldDir, file: &str, begin: u64, name: &str) -> io::Result<()> {
         let directory = directory(begin);
         self.dir.create_dir(&directory)?;
         from.move_file(file, &self.dir, &format!("{directory}/{name}"))

@@ -34,11 +34,20 @@ fn put(target: &Target, inode: u64) {
     objects.write_through(at(name(inode)), 0, &Bytes::from(vec![inode as u8; BYTES]).into()).unwrap();
 }
 
-/// The files in the trash.
+/// The objects in the trash. Each has its sum file beside it.
 fn in_trash(dir: &Path) -> Vec<PathBuf> {
     let files = |period: PathBuf| std::fs::read_dir(period).unwrap().map(|file| file.unwrap().path());
     let periods = std::fs::read_dir(dir.join("trash")).unwrap();
-    periods.flat_map(|period| files(period.unwrap().path())).collect()
+    let all: Vec<PathBuf> = periods.flat_map(|period| files(period.unwrap().path())).collect();
+    let (sums, objects): (Vec<_>, Vec<_>) = all.into_iter().partition(|file| sums_of(file).is_none());
+    assert_eq!(sums.len(), objects.len(), "{sums:?} {objects:?}");
+    objects
+}
+
+/// The sum file of an object; none: it is one itself.
+fn sums_of(object: &Path) -> Option<PathBuf> {
+    let name = object.file_name()?.to_str()?;
+    (!name.ends_with(".sums")).then(|| object.with_file_name(format!("{name}.sums")))
 }
 
 #[test]
@@ -80,10 +89,13 @@ fn an_object_that_is_moved_back_by_hand_is_there_again() {
     target.objects().remove(&[name(5)]).unwrap();
     drop(target);
     let file = in_trash(dir.path()).remove(0);
-    std::fs::rename(&file, dir.path().join("objects/05").join(name(5).to_string())).unwrap();
+    let place = dir.path().join("objects/05").join(name(5).to_string());
+    std::fs::rename(sums_of(&file).unwrap(), sums_of(&place).unwrap()).unwrap();
+    std::fs::rename(&file, place).unwrap();
     let target = open(dir.path(), &clock, KEEP);
-    assert_eq!(target.objects().read(at(name(5)), 0, BYTES).unwrap().data, vec![5; BYTES]);
+    assert!(target.objects().read(at(name(5)), 0, BYTES).unwrap().data == vec![5; BYTES]);
     assert_eq!(target.objects().space().unwrap().trash, 0);
+    assert_eq!(target.objects().checksum_counts().unsummed, 0);
 }
 
 /// What was removed is kept until a metaserver says for how long: after a restart, too.

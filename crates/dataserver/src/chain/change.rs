@@ -171,6 +171,7 @@ pub(crate) fn is_own_trouble(error: ObjectError) -> bool {
     match error {
         ObjectError::NoSpace
         | ObjectError::Io
+        | ObjectError::Damaged
         | ObjectError::TargetLost
         | ObjectError::ReadOnly
         | ObjectError::Busy => true,

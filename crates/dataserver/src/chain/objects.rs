@@ -92,12 +92,20 @@ impl Objects {
     pub(crate) fn set_length(&self, name: ObjectName, len: u64) -> Result<(), ObjectError> {
         end_of(len, 0)?;
         let open = self.find(name)?;
-        if open.stat().map_err(|e| self.trouble("look at", &name, e))?.len == len {
-            return Ok(());
-        }
-        let outcome = self.disk.set_len(&open.file, len);
+        let outcome = {
+            let mut changing = open.writing.lock();
+            match open.stat().map_err(|e| self.trouble("look at", &name, e))?.len.cmp(&len) {
+                std::cmp::Ordering::Equal => return Ok(()),
+                std::cmp::Ordering::Greater => self.shorten_summed(&name, &open, &mut changing, len),
+                // What it gets is zeros, which have no sums.
+                std::cmp::Ordering::Less => {
+                    let set = self.disk.set_len(&open.file, len);
+                    set.map_err(|e| self.trouble("set the length of", &name, e))
+                }
+            }
+        };
         open.touch();
-        outcome.map_err(|e| self.trouble("set the length of", &name, e))
+        outcome
     }
 
     /// The mark of an object; none: the object is not there.

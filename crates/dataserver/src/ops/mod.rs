@@ -121,9 +121,11 @@ impl Nfs4 for NfsServer {
 fn refusal(error: ObjectError) -> Status {
     match error {
         ObjectError::NoSpace => Status::NoSpc,
-        ObjectError::Io | ObjectError::Lost | ObjectError::TargetLost | ObjectError::StaleEpoch => {
-            Status::PnfsNoLayout
-        }
+        ObjectError::Io
+        | ObjectError::Lost
+        | ObjectError::Damaged
+        | ObjectError::TargetLost
+        | ObjectError::StaleEpoch => Status::PnfsNoLayout,
         ObjectError::Stale => Status::Stale,
         ObjectError::TooLarge => Status::FBig,
         ObjectError::ReadOnly => Status::RoFs,

@@ -51,6 +51,7 @@ pub(crate) struct RunningDs {
     heartbeat: JoinHandle<()>,
     sweeper: JoinHandle<()>,
     refiller: JoinHandle<()>,
+    caretaker: JoinHandle<()>,
 }
 
 /// Interval of the sweeps of the targets' trash, and of the sessions of clients that are no longer admitted.
@@ -101,7 +102,8 @@ impl RunningDs {
             tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, Arc::clone(&metaservers)));
         let sweeper = tokio::spawn(sweep(Arc::clone(&data_server)));
         let refiller = tokio::spawn(data_server.refill_members());
-        Ok(Self { data_server, metaservers, server, heartbeat, sweeper, refiller })
+        let caretaker = tokio::spawn(Arc::clone(&data_server).care_for_targets());
+        Ok(Self { data_server, metaservers, server, heartbeat, sweeper, refiller, caretaker })
     }
 
     /// Stops the server. Unstable writes stay in the page cache, and the next start syncs them.
@@ -109,6 +111,7 @@ impl RunningDs {
         self.heartbeat.abort();
         self.sweeper.abort();
         self.refiller.abort();
+        self.caretaker.abort();
         self.server.stop();
     }
 }

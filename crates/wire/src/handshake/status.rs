@@ -46,6 +46,8 @@ xdr_enum! {
         StaleChain = 17,
         /// The member has no lease, or does not know the chain or its version yet. Nothing was done: retry later.
         ChainWaits = 18,
+        /// Bytes of the object do not fit their checksum.
+        Damaged = 19,
     }
 }
 

@@ -1,0 +1,394 @@
+//! Changing data and sums together. All of it is done with the object's lock `writing` held.
+
+use std::io;
+use std::ops::Range;
+
+use wire::xdr::Payload;
+
+use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum};
+use super::regions::{Regions, region_of};
+use super::sum_file::{SUFFIX, SumFile};
+use crate::object::{ObjectName, OpenObject};
+use crate::objects::{ObjectError, Objects};
+
+/// Blocks whose sums are mended at once after a write that failed; more are left to the settling.
+const MENDED_MAX: u64 = 64;
+
+/// What the holder of an object's lock `writing` knows of the change log.
+#[derive(Debug, Default)]
+pub(crate) struct Changing {
+    /// Regions that may change: their records are on the disk.
+    pub regions: Regions,
+    /// The records of the object in the log were looked up.
+    pub is_known: bool,
+}
+
+/// The part of a block that a write covers.
+struct Part {
+    block: u64,
+    /// First byte in the block.
+    from: usize,
+    len: usize,
+    /// First byte in the payload.
+    at: usize,
+}
+
+impl Part {
+    fn is_whole(&self) -> bool {
+        self.len == BLOCK_BYTES
+    }
+}
+
+fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let place = offset + at as u64;
+        let from = (place % BLOCK) as usize;
+        let part = Part { block: place / BLOCK, from, len: (BLOCK_BYTES - from).min(len - at), at };
+        at += part.len;
+        (part.len > 0).then_some(part)
+    })
+}
+
+/// The pieces of `len` bytes of a payload from byte `from` on.
+fn pieces(payload: &Payload, from: usize, len: usize) -> impl Iterator<Item = &[u8]> + Clone {
+    let (mut skip, mut left) = (from, len);
+    payload.segments().iter().filter_map(move |segment| {
+        let start = skip.min(segment.len());
+        skip -= start;
+        let piece = &segment[start..(start + left).min(segment.len())];
+        left -= piece.len();
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Sums of the blocks that the write covers whole, computed while their bytes are in the processor's cache.
+/// Others: zeros.
+pub(crate) fn sums_of_whole_blocks(offset: u64, payload: &Payload) -> Vec<BlockSum> {
+    let of = |part: Part| {
+        let mut pieces = pieces(payload, part.at, part.len);
+        match (part.is_whole(), pieces.next()) {
+            (false, _) | (_, None) => BlockSum::Zeros,
+            (true, Some(piece)) if piece.len() == part.len => BlockSum::of(piece),
+            (true, Some(piece)) => BlockSum::Zeros.appended(0, std::iter::once(piece).chain(pieces)),
+        }
+    };
+    parts(offset, payload.len()).map(of).collect()
+}
+
+impl Objects {
+    /// Makes sure that the change log has the regions of these offsets, durably, before they change. `to_end`:
+    /// and all regions after them.
+    pub(crate) fn note_change(
+        &self,
+        name: &ObjectName,
+        changing: &mut Changing,
+        range: Range<u64>,
+        to_end: bool,
+    ) -> Result<(), ObjectError> {
+        let log = &self.checksums.log;
+        if !changing.is_known {
+            let (regions, number) = log.regions(name);
+            self.sync_notes(number)?;
+            changing.regions = regions;
+            changing.is_known = true;
+        }
+        let first = region_of(range.start);
+        let last = if to_end { u32::MAX } else { region_of(range.end.saturating_sub(1).max(range.start)) };
+        if changing.regions.contains(first, last) {
+            return Ok(());
+        }
+        let noted = log.note(&*self.disk, name, first..=last, self.checksums.now());
+        let number = noted.map_err(|e| self.trouble("note a change of", name, e))?;
+        self.sync_notes(number)?;
+        changing.regions.insert(first, last);
+        Ok(())
+    }
+
+    /// The sum file of an object, which is made when there is none.
+    pub(crate) fn sum_file<'a>(
+        &self,
+        name: &ObjectName,
+        open: &'a OpenObject,
+    ) -> Result<&'a SumFile, ObjectError> {
+        if let Some(sums) = open.sums.get() {
+            return Ok(sums);
+        }
+        let make = || {
+            // The lock keeps a removal from leaving the sum file behind.
+            let _name = self.name_lock(name).lock();
+            if self.removed.lock().contains(name) {
+                return Err(ObjectError::Stale);
+            }
+            let path = name.path() + SUFFIX;
+            let made = match self.root.create_file(&path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.root.open_file(&path),
+                made => made,
+            };
+            let sums = SumFile(made.map_err(|e| self.trouble("make the sums of", name, e))?);
+            sums.put_header(&*self.disk, name).map_err(|e| self.trouble("write the sums of", name, e))?;
+            self.checksums.log.made_file(name);
+            Ok(sums)
+        };
+        match make() {
+            Ok(sums) => Ok(open.sums.get_or_init(|| sums)),
+            Err(ObjectError::NoSpace) => {
+                self.reclaim_some()?;
+                let sums = make()?;
+                Ok(open.sums.get_or_init(|| sums))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An object was just made: all of it may change. Returns the number of the record in the change log. The
+    /// caller has the lock of its name.
+    pub(crate) fn note_new(&self, name: &ObjectName) -> Result<u64, ObjectError> {
+        // Of an object that had the name before, and whose removal was cut short by a crash.
+        match self.root.remove_file(&(name.path() + SUFFIX)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(self.trouble("remove old sums of", name, e));
+            }
+            _ => {}
+        }
+        let noted = self.checksums.log.note(&*self.disk, name, 0..=u32::MAX, self.checksums.now());
+        noted.map_err(|e| self.trouble("note the making of", name, e))
+    }
+
+    /// Makes the records of the change log up to `number` durable.
+    pub(crate) fn sync_notes(&self, number: u64) -> Result<(), ObjectError> {
+        self.checksums.log.sync(&*self.disk, number).map_err(|e| self.log_failed(e))
+    }
+
+    /// Takes the sum file of an object that was just removed to the trash. The caller has the lock of its name.
+    pub(crate) fn remove_sums(&self, name: &ObjectName) -> Result<(), ObjectError> {
+        match self.trash.take(&self.root, &(name.path() + SUFFIX), &format!("{name}{SUFFIX}")) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(self.trouble("remove the sums of", name, e));
+            }
+            _ => {}
+        }
+        self.checksums.doubts.lock().remove(name);
+        self.checksums.findings.mended(name, 0..u64::MAX);
+        let log = &self.checksums.log;
+        let settled = log.settled(&*self.disk, name, log.number());
+        settled.map_err(|e| self.trouble("note the removal of", name, e))
+    }
+
+    /// Writes a payload, and the sums of its blocks. `sums` has those of the blocks that it covers whole.
+    pub(crate) fn write_summed(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        changing: &mut Changing,
+        offset: u64,
+        payload: &Payload,
+        mut sums: Vec<BlockSum>,
+    ) -> Result<(), ObjectError> {
+        let end = offset + payload.len() as u64;
+        let len = open.file.metadata().map_err(|e| self.trouble("look at", name, e))?.len();
+        self.note_change(name, changing, offset..end, end > len)?;
+        let file = self.sum_file(name, open)?;
+        for (part, sum) in parts(offset, payload.len()).zip(&mut sums) {
+            if !part.is_whole() {
+                let pieces = pieces(payload, part.at, part.len);
+                *sum = self.sum_of_part(name, open, part.block, part.from, part.len, pieces)?;
+            }
+        }
+        let first = offset / BLOCK;
+        let write = || {
+            // The sums first: where there is no room for them, no data have changed.
+            file.put(&*self.disk, first, &sums)?;
+            let mut at = offset;
+            for piece in payload.segments() {
+                self.disk.write_all_at(&open.file, piece, at)?;
+                at += piece.len() as u64;
+            }
+            Ok(())
+        };
+        let blocks = first..end.div_ceil(BLOCK);
+        match write() {
+            Ok(()) => {
+                self.checksums.findings.mended(name, blocks);
+                Ok(())
+            }
+            Err(error) => {
+                self.mend_sums(name, open, blocks);
+                Err(self.trouble("write", name, error))
+            }
+        }
+    }
+
+    /// The sum of a block after `len` bytes are written at `from` in it. The block is verified before, unless
+    /// the new bytes are appended to it, or take the place of all of it.
+    pub(crate) fn sum_of_part<'a>(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        block: u64,
+        from: usize,
+        len: usize,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<BlockSum, ObjectError> {
+        let Some(sums) = open.sums.get() else { return Err(ObjectError::Io) };
+        let fail = |e| self.trouble("read the sums of", name, e);
+        let old = sums.get(&*self.disk, block).map_err(fail)?;
+        let is_doubtful = self.is_doubtful(name, open, block);
+        if let (Ok(old), false) = (old, is_doubtful) {
+            if old.len() <= from {
+                return Ok(old.appended(from, pieces));
+            }
+            if from == 0 && old.len() <= len {
+                return Ok(BlockSum::Zeros.appended(0, pieces));
+            }
+        }
+        let mut buffer = self.pool.take(BLOCK_BYTES);
+        let read = self.disk.read_at(&open.file, &mut buffer, block * BLOCK);
+        let read = read.map_err(|e| self.trouble("read", name, e))?;
+        if from > 0 || len < read {
+            self.verify_block(name, open, block, &buffer[..read])?;
+        }
+        // A buffer has bytes of its last use.
+        buffer[read..].fill(0);
+        let mut at = from;
+        for piece in pieces {
+            buffer[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        Ok(BlockSum::of(&buffer[..read.max(at)]))
+    }
+
+    /// Computes the sums of blocks from the data as they are: a write to them failed halfway. Where that fails
+    /// too, their regions are doubtful from now on.
+    pub(crate) fn mend_sums(&self, name: &ObjectName, open: &OpenObject, blocks: Range<u64>) {
+        let Some(sums) = open.sums.get() else { return };
+        let mend = || {
+            let mut buffer = self.pool.take(BLOCK_BYTES);
+            for block in blocks.clone() {
+                let read = self.disk.read_at(&open.file, &mut buffer, block * BLOCK)?;
+                sums.put(&*self.disk, block, &[BlockSum::of(&buffer[..read])])?;
+            }
+            Ok::<_, io::Error>(())
+        };
+        if blocks.end - blocks.start > MENDED_MAX || mend().is_err() {
+            self.doubt(name, open, blocks.start * BLOCK..blocks.end.saturating_mul(BLOCK));
+        }
+    }
+
+    /// The sums of these offsets need not fit from now on.
+    pub(crate) fn doubt(&self, name: &ObjectName, open: &OpenObject, range: Range<u64>) {
+        let last = region_of(range.end.saturating_sub(1).max(range.start));
+        self.checksums.doubts.lock().entry(*name).or_default().insert(region_of(range.start), last);
+        open.set_doubtful(true);
+    }
+
+    /// A sync of the change log failed: nothing can be believed of the target before a restart.
+    fn log_failed(&self, error: io::Error) -> ObjectError {
+        self.fail();
+        tracing::error!(
+            target = %self.root.path().display(), %error,
+            "sync of the change log failed: nothing is served from this target any more. Check its disk (dmesg, smartctl), \
+             then restart the data server"
+        );
+        ObjectError::Io
+    }
+
+    /// Makes a range zeros, and the sums of its blocks with it. The length stays. The caller has `writing`.
+    pub(crate) fn zero_summed(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        changing: &mut Changing,
+        range: Range<u64>,
+        zero: impl FnOnce(u64, u64) -> Result<(), ObjectError>,
+    ) -> Result<(), ObjectError> {
+        let len = open.file.metadata().map_err(|e| self.trouble("look at", name, e))?.len();
+        let (offset, end) = (range.start, range.end.min(len));
+        if offset >= end {
+            return Ok(());
+        }
+        self.note_change(name, changing, offset..end, false)?;
+        let Some(sums) = open.sums.get() else { return zero(offset, end - offset) };
+        let fail = |e| self.trouble("write the sums of", name, e);
+        // Of a last block that the object does not fill, all that it has.
+        let covers_end = |block: u64| end == len && block == end / BLOCK;
+        let mut edges: Vec<(u64, BlockSum)> = Vec::with_capacity(2);
+        let (first, last) = (offset / BLOCK, (end - 1) / BLOCK);
+        for block in [first, last].into_iter().take(if first == last { 1 } else { 2 }) {
+            let from = (offset.max(block * BLOCK) - block * BLOCK) as usize;
+            let to = (end.min((block + 1) * BLOCK) - block * BLOCK) as usize;
+            if from > 0 || to < BLOCK_BYTES && !covers_end(block) {
+                edges.push((block, self.sum_without(name, open, block, from, to)?));
+            }
+        }
+        let changed = || {
+            sums.clear(&*self.disk, first, last + 1 - first).map_err(fail)?;
+            for (block, sum) in &edges {
+                sums.put(&*self.disk, *block, &[*sum]).map_err(fail)?;
+            }
+            zero(offset, end - offset)
+        };
+        let outcome = changed();
+        match &outcome {
+            Ok(()) => self.checksums.findings.mended(name, first..last + 1),
+            Err(_) => self.mend_sums(name, open, first..last + 1),
+        }
+        outcome
+    }
+
+    /// The sum of a block after its bytes `from..to` became zeros.
+    fn sum_without(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        block: u64,
+        from: usize,
+        to: usize,
+    ) -> Result<BlockSum, ObjectError> {
+        let mut buffer = self.pool.take(BLOCK_BYTES);
+        let read = self.disk.read_at(&open.file, &mut buffer, block * BLOCK);
+        let read = read.map_err(|e| self.trouble("read", name, e))?;
+        self.verify_block(name, open, block, &buffer[..read])?;
+        buffer[from.min(read)..to.min(read)].fill(0);
+        Ok(BlockSum::of(&buffer[..read]))
+    }
+
+    /// Shortens the object's file to `len`, and its sums with it. The caller has `writing`, and knows that the
+    /// file is longer.
+    pub(crate) fn shorten_summed(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        changing: &mut Changing,
+        len: u64,
+    ) -> Result<(), ObjectError> {
+        self.note_change(name, changing, len..len, true)?;
+        let fail = |e| self.trouble("truncate", name, e);
+        let Some(sums) = open.sums.get() else { return self.disk.set_len(&open.file, len).map_err(fail) };
+        let (block, keep) = (len / BLOCK, (len % BLOCK) as usize);
+        let mut edge = None;
+        if keep > 0 {
+            let mut buffer = self.pool.take(BLOCK_BYTES);
+            let read = self.disk.read_at(&open.file, &mut buffer, block * BLOCK).map_err(fail)?;
+            // A truncation is not refused, for it would be asked for again and again.
+            edge = Some(match self.verify_block(name, open, block, &buffer[..read]) {
+                Err(ObjectError::Damaged) => BlockSum::Damaged,
+                other => other.map(|()| BlockSum::of(&buffer[..read.min(keep)]))?,
+            });
+        }
+        let blocks = len.div_ceil(BLOCK);
+        let shorten = || {
+            sums.shorten(&*self.disk, blocks)?;
+            if let Some(edge) = edge {
+                sums.put(&*self.disk, block, &[edge])?;
+            }
+            self.disk.set_len(&open.file, len)
+        };
+        let outcome = shorten();
+        match outcome {
+            Ok(()) => self.checksums.findings.mended(name, blocks..u64::MAX),
+            Err(_) => self.doubt(name, open, len..u64::MAX),
+        }
+        outcome.map_err(fail)
+    }
+}

@@ -1,0 +1,98 @@
+//! What verification has found on a target: counts, and the blocks that are damaged now.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::object::ObjectName;
+
+/// Damaged blocks that are remembered. With more, the count is a lower bound, and each is logged again.
+const DAMAGED_MAX: usize = 4096;
+
+/// Findings of one target.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    damaged: Mutex<BTreeSet<(ObjectName, u64)>>,
+    /// Length of `damaged`: a look at it costs no lock.
+    damaged_now: AtomicUsize,
+    damaged_total: AtomicU64,
+    sums_total: AtomicU64,
+    doubtful_total: AtomicU64,
+    unsummed_total: AtomicU64,
+}
+
+/// Counts of the findings of a target since the start of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChecksumCounts {
+    /// Blocks that are known to be damaged now: reads of them fail.
+    pub damaged_now: u64,
+    /// Blocks that were found damaged.
+    pub damaged: u64,
+    /// Sums that were found damaged, while their data may be whole. They were computed anew.
+    pub sums_damaged: u64,
+    /// Blocks that may have been in the middle of a write when the last process or its machine died, and did
+    /// not fit their sum. They were summed as they were found.
+    pub summed_anew: u64,
+    /// Objects with data and without a sum file, of an earlier version or whose sum file was removed. They
+    /// were summed as they were found.
+    pub unsummed: u64,
+}
+
+impl Findings {
+    /// Notes that a block is damaged. Returns whether that is news.
+    pub(crate) fn damaged(&self, name: &ObjectName, block: u64) -> bool {
+        let mut damaged = self.damaged.lock();
+        if damaged.contains(&(*name, block)) {
+            return false;
+        }
+        if damaged.len() < DAMAGED_MAX {
+            damaged.insert((*name, block));
+            self.damaged_now.store(damaged.len(), Ordering::Relaxed);
+        }
+        self.damaged_total.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// The blocks are not damaged any more: they were written, or the object is gone.
+    pub(crate) fn mended(&self, name: &ObjectName, blocks: Range<u64>) {
+        if self.damaged_now.load(Ordering::Relaxed) == 0 || blocks.is_empty() {
+            return;
+        }
+        let mut damaged = self.damaged.lock();
+        let range = (*name, blocks.start)..(*name, blocks.end);
+        let mended: Vec<_> = damaged.range(range).copied().collect();
+        mended.iter().for_each(|block| {
+            damaged.remove(block);
+        });
+        self.damaged_now.store(damaged.len(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_damaged(&self, name: &ObjectName, block: u64) -> bool {
+        self.damaged_now.load(Ordering::Relaxed) > 0 && self.damaged.lock().contains(&(*name, block))
+    }
+
+    pub(crate) fn sum_damaged(&self) {
+        self.sums_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn summed_anew(&self, blocks: u64) {
+        self.doubtful_total.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unsummed(&self) {
+        self.unsummed_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> ChecksumCounts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ChecksumCounts {
+            damaged_now: self.damaged_now.load(Ordering::Relaxed) as u64,
+            damaged: read(&self.damaged_total),
+            sums_damaged: read(&self.sums_total),
+            summed_anew: read(&self.doubtful_total),
+            unsummed: read(&self.unsummed_total),
+        }
+    }
+}
