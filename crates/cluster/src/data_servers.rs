@@ -462,10 +462,10 @@ impl DataServers {
 }
 
 /// True if new files are placed on a target in this condition. A full one may have space again with the next
-/// report, and placement weighs its free bytes.
+/// report, and placement weighs its free bytes. One with a damaged block may have no other.
 fn takes_files(condition: TargetCondition) -> bool {
     match condition {
-        TargetCondition::Ok | TargetCondition::Full => true,
+        TargetCondition::Ok | TargetCondition::Damaged | TargetCondition::Full => true,
         TargetCondition::ReadOnly | TargetCondition::Failed | TargetCondition::Missing => false,
     }
 }

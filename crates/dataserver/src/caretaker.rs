@@ -1,22 +1,90 @@
-//! Care of the targets in the background: each has a task of its own, so that a disk that hangs holds no other.
+//! Care of the targets in the background: settling of sums, and scrubs. Each target has tasks of its own, so
+//! that a disk that hangs holds no other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
+use crate::checksums::{ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Verify};
 use crate::server::DataServer;
 use crate::target::Target;
 
 /// Interval of the settling of sums.
 const SETTLE_EVERY: Duration = Duration::from_secs(1);
+/// Interval of the looks whether a scrub is due, of the notes of its progress, and of the tries after an
+/// error.
+const SCRUB_LOOK: Duration = Duration::from_secs(60);
+/// A scrub is not slower than this, so that a small target is not read for weeks.
+const SCRUB_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
+/// An object costs at least as much time as the reading of so many bytes, since a disk has to seek.
+const STEP_BYTES_MIN: u64 = 16 << 10;
+
+/// Settings of the checks of a data server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checks {
+    /// When blocks are verified.
+    pub verify: Verify,
+    /// Time from the begin of a scrub of a target to that of the next; zero: there is none.
+    pub scrub_time: Duration,
+    /// Upper limit for each target, in bytes a second; also of the reading after a crash.
+    pub scrub_rate: u64,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self { verify: Verify::Read, scrub_time: Duration::from_secs(14 * 86_400), scrub_rate: 32 << 20 }
+    }
+}
+
+impl Checks {
+    /// Rate of a scrub of so many bytes that nothing disturbs: twice what would be in time.
+    fn rate(&self, bytes: u64) -> u64 {
+        let needed = bytes / self.scrub_time.as_secs().max(1);
+        needed.saturating_mul(2).max(SCRUB_BYTES_PER_SECOND_MIN).min(self.scrub_rate.max(1))
+    }
+}
+
+fn time_of(bytes: u64, rate: u64) -> Duration {
+    Duration::from_micros(bytes.saturating_mul(1_000_000) / rate.max(1))
+}
+
+/// What the checks of a target have found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetChecks {
+    /// Target id.
+    pub id: u64,
+    /// Findings since the start.
+    pub counts: ChecksumCounts,
+    /// The scrub under way, and the last one.
+    pub scrub: ScrubRecord,
+}
 
 impl DataServer {
+    /// What the checks of each target have found.
+    #[must_use]
+    pub fn checks_of_targets(&self) -> Vec<TargetChecks> {
+        let checks = |target: &Arc<Target>| TargetChecks {
+            id: target.id(),
+            counts: target.objects().checksum_counts(),
+            scrub: target.scrub_record(),
+        };
+        self.present_targets().iter().map(checks).collect()
+    }
+
+    /// Sets the checks. They hold from the next step on.
+    pub fn set_checks(&self, checks: Checks) {
+        *self.checks.lock() = checks;
+        self.present_targets().iter().for_each(|target| target.objects().set_verify(checks.verify));
+    }
+
     /// Cares for the targets, for ever; ends when it is dropped, and a disk operation under way after it.
     pub async fn care_for_targets(self: Arc<Self>) {
         let mut tasks = JoinSet::new();
         for target in self.present_targets() {
-            tasks.spawn(settle(Arc::clone(target)));
+            tasks.spawn(settle(Arc::clone(&self), Arc::clone(target)));
+            tasks.spawn(scrub(Arc::clone(&self), Arc::clone(target)));
         }
         while tasks.join_next().await.is_some() {}
         // No target is there.
@@ -24,13 +92,112 @@ impl DataServer {
     }
 }
 
-async fn settle(target: Arc<Target>) {
+async fn settle(server: Arc<DataServer>, target: Arc<Target>) {
     loop {
-        tokio::time::sleep(SETTLE_EVERY).await;
-        let settled = target.run(|objects| {
-            objects.settle(&|_| ());
+        sleep(SETTLE_EVERY).await;
+        let rate = server.checks.lock().scrub_rate;
+        let settled = target.run(move |objects| {
+            objects.settle(&|bytes| std::thread::sleep(time_of(bytes, rate)));
             Ok(())
         });
-        let _ = settled.await; // what fails is logged where it fails
+        let _ = settled.await; // a failure is logged where it happens
+    }
+}
+
+/// Scrubs a target, for ever. A scrub that a restart interrupted goes on. While clients read and write it has
+/// half of its rate.
+async fn scrub(server: Arc<DataServer>, target: Arc<Target>) {
+    let clock = &server.clock;
+    let now = || u64::try_from(clock.wall().seconds).unwrap_or(0);
+    loop {
+        let mut record = target.scrub_record();
+        let checks = *server.checks.lock();
+        let is_next = record.last.is_none_or(|last| last.begun + checks.scrub_time.as_secs() <= now());
+        if checks.scrub_time.is_zero() || record.begun.is_none() && !is_next {
+            sleep(SCRUB_LOOK).await;
+            continue;
+        }
+        let begun = *record.begun.get_or_insert_with(now);
+        let (mut scrub, bytes_before, found_before) =
+            (Scrub::resume(record.after()), record.bytes, record.found);
+        let found_in_all = |target: &Target| {
+            let counts = target.objects().checksum_counts();
+            counts.damaged + counts.sums_damaged + counts.rewritten
+        };
+        let found_at_begin = found_in_all(&target);
+        let (mut noted, mut calls) = (clock.monotonic(), target.objects().calls());
+        let mut rate = SCRUB_BYTES_PER_SECOND_MIN;
+        loop {
+            let checks = *server.checks.lock();
+            if checks.scrub_time.is_zero() {
+                break;
+            }
+            let is_due = clock.monotonic() >= noted + SCRUB_LOOK || scrub.objects == 0;
+            let step = target.run(move |objects| {
+                let space = if is_due { Some(objects.space()?) } else { None };
+                let step = objects.scrub_step(&mut scrub)?;
+                Ok((step, scrub, space.map(|space| space.total.saturating_sub(space.free))))
+            });
+            let Ok((step, next, used)) = step.await else {
+                sleep(SCRUB_LOOK).await;
+                break; // it goes on from the last note
+            };
+            scrub = next;
+            rate = used.map_or(rate, |used| checks.rate(used));
+            record.bytes = bytes_before + scrub.bytes;
+            record.found = found_before + found_in_all(&target).saturating_sub(found_at_begin);
+            let ScrubStep::Read(read) = step else {
+                let run = ScrubRun { begun, ended: now(), bytes: record.bytes, found: record.found };
+                log_end(&target, run);
+                note(&target, ScrubRecord::ended(run), true).await;
+                break;
+            };
+            record.set_after(scrub.after);
+            if is_due {
+                noted = clock.monotonic();
+            }
+            note(&target, record.clone(), is_due).await;
+            let is_busy = std::mem::replace(&mut calls, target.objects().calls()) != calls;
+            sleep(time_of(read.max(STEP_BYTES_MIN), rate) * if is_busy { 2 } else { 1 }).await;
+        }
+    }
+}
+
+async fn note(target: &Arc<Target>, record: ScrubRecord, durable: bool) {
+    if !durable {
+        target.note_scrub(record, false);
+        return;
+    }
+    let noting = Arc::clone(target);
+    let _ = tokio::task::spawn_blocking(move || noting.note_scrub(record, true)).await;
+}
+
+fn log_end(target: &Target, run: ScrubRun) {
+    let ScrubRun { begun, ended, bytes, found } = run;
+    let (target, seconds) = (target.path().display(), ended.saturating_sub(begun));
+    if found == 0 {
+        tracing::info!(%target, bytes, seconds, "the scrub of a target ended: all blocks fit their checksums");
+    } else {
+        tracing::error!(
+            %target, bytes, seconds, found,
+            "the scrub of a target found damaged blocks or checksums: each has a line of its own. Check the disk (dmesg, \
+             smartctl)"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrub_is_in_time_at_half_its_rate_within_its_limits() {
+        let checks =
+            Checks { scrub_time: Duration::from_secs(1000), scrub_rate: 64 << 20, ..Checks::default() };
+        assert_eq!(checks.rate(10_000 << 20), 20 << 20);
+        assert_eq!(checks.rate(1 << 20), SCRUB_BYTES_PER_SECOND_MIN);
+        assert_eq!(checks.rate(u64::MAX), 64 << 20);
+        assert_eq!(time_of(1 << 20, 1 << 20), Duration::from_secs(1));
+        assert_eq!(Checks { scrub_rate: 0, ..checks }.rate(5), 1);
     }
 }

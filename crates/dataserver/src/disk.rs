@@ -37,6 +37,20 @@ pub trait Disk: Send + Sync + 'static {
         Ok(read)
     }
 
+    /// Reads from a file that was opened to be read past the kernel's cache: `buffer` and `offset` are
+    /// aligned for that. Fewer bytes than `buffer` holds are read only at the end of the file.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn read_past_cache(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match file.read_at(buffer, offset) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
     /// Writes all of `bytes`.
     ///
     /// # Errors

@@ -79,6 +79,15 @@ impl HeldDir {
         }
     }
 
+    /// Opens the file `name` to be read past the kernel's cache. None: its file system cannot do that.
+    pub(crate) fn open_past_cache(&self, name: &str) -> io::Result<Option<File>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.file, name, flags, Mode::empty()) {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
+            opened => Ok(Some(opened?.into())),
+        }
+    }
+
     /// Makes the file `name`, which must not be there.
     pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;

@@ -33,8 +33,11 @@ mod server;
 mod target;
 mod trash;
 
+pub use caretaker::{Checks, TargetChecks};
 pub use chain::ChainMetrics;
-pub use checksums::{BLOCK_BYTES, BlockState, ChecksumCounts, Verify};
+pub use checksums::{
+    BLOCK_BYTES, BlockState, ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Verify,
+};
 pub use client_networks::ClientNetworks;
 pub use disk::{Disk, Place, SystemDisk};
 pub use epoch::{CallEpoch, Epoch, ObjectRef};

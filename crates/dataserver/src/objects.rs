@@ -115,6 +115,8 @@ pub struct Objects {
     pub(crate) pool: BufferPool,
     pub(crate) trash: Trash,
     pub(crate) checksums: Checksums,
+    /// Reads and writes of objects: the scrubber gives way to them.
+    calls: AtomicU64,
     verifier: AtomicU64,
     pub(crate) open: Mutex<OpenFiles>,
     pub(crate) removed: Mutex<Removed>,
@@ -149,6 +151,7 @@ impl Objects {
             pool: POOL.clone(),
             trash,
             checksums,
+            calls: AtomicU64::new(0),
             verifier: AtomicU64::new(verifier),
             open: Mutex::new(OpenFiles::new(open_files_max)),
             removed: Mutex::default(),
@@ -189,6 +192,11 @@ impl Objects {
         !self.lost.swap(true, Ordering::AcqRel)
     }
 
+    /// Reads and writes so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
     /// Objects on the target.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -204,6 +212,7 @@ impl Objects {
         if end_of(offset, count as u64).is_err() {
             return Ok(ReadOutcome { data: Bytes::new(), at_end: true });
         }
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
         self.read_blocks(&object.name, &open, offset, count)
@@ -223,6 +232,7 @@ impl Objects {
         end_of(offset, data.len() as u64)?;
         // Before the write: a sync that fails from here on may take these bytes with it.
         let verifier = self.verifier();
+        self.calls.fetch_add(1, Ordering::Relaxed);
         self.take_room(data.len() as u64)?;
         self.write_in_room(object, offset, data)?;
         Ok(verifier)

@@ -16,6 +16,7 @@ use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
 
 use crate::absent_target::AbsentTarget;
 use crate::capacity::{FULL_BYTES, RESERVE_BYTES};
+use crate::caretaker::Checks;
 use crate::chain::Chains;
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
@@ -149,6 +150,7 @@ fn space(target: &Target) -> TargetSpace {
         Err(_) => TargetCondition::Failed,
         Ok(space) if space.read_only => TargetCondition::ReadOnly,
         Ok(space) if space.free < FULL_BYTES => TargetCondition::Full,
+        Ok(_) if objects.checksum_counts().damaged_now > 0 => TargetCondition::Damaged,
         Ok(_) => TargetCondition::Ok,
     };
     let space = space.unwrap_or(crate::Space { total: 0, free: 0, trash: 0, read_only: false });
@@ -177,6 +179,7 @@ pub struct DataServer {
     data: Arc<DataProgram>,
     /// The incarnation that was told last and is not obeyed, with its name space.
     offered: Mutex<Option<(u64, Incarnation)>>,
+    pub(crate) checks: Mutex<Checks>,
     client_networks: Arc<ClientNetworks>,
     pub(crate) chains: Arc<Chains>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -218,6 +221,7 @@ impl DataServer {
             nfs,
             data,
             offered,
+            checks: Mutex::default(),
             client_networks,
             chains,
             clock,

@@ -4,6 +4,7 @@
 //! lock           held by the process that serves the target
 //! target.toml    format, cluster, target id: written last, so a directory that has it is whole
 //! objects/00 … objects/ff
+//! scrub.toml     progress of the scrubber
 //! changes.log    objects whose checksums on the disk need not fit: see `checksums::change_log`
 //! trash/         removed objects, for a while
 //! ```
@@ -19,7 +20,7 @@ use host::{Clock, Entropy, SystemClock, private};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
-use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums};
+use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums, ScrubRecord};
 use crate::disk::{Disk, SystemDisk};
 use crate::held_dir::HeldDir;
 use crate::identity::{self, Identity, IdentityError};
@@ -100,6 +101,7 @@ pub struct Target {
     file_system: u64,
     reflinks: bool,
     objects: Objects,
+    scrub: Mutex<ScrubRecord>,
     _lock: File,
 }
 
@@ -191,7 +193,18 @@ impl Target {
         let file_system = file_system(device).unwrap_or(id);
         let reflinks = reflinks(dir);
         let identity = Mutex::new(identity);
-        Ok(Arc::new(Self { identity, id, cluster, dir: held, file_system, reflinks, objects, _lock: lock }))
+        let scrub = Mutex::new(ScrubRecord::read(dir));
+        Ok(Arc::new(Self {
+            identity,
+            id,
+            cluster,
+            dir: held,
+            file_system,
+            reflinks,
+            objects,
+            scrub,
+            _lock: lock,
+        }))
     }
 
     /// Its id, in every handle of its objects.
@@ -303,6 +316,24 @@ impl Target {
     #[must_use]
     pub fn reflinks(&self) -> bool {
         self.reflinks
+    }
+
+    /// The scrub under way, and the last one.
+    #[must_use]
+    pub fn scrub_record(&self) -> ScrubRecord {
+        self.scrub.lock().clone()
+    }
+
+    /// Notes the progress of a scrub. `durable`: also in its file, so that a restart goes on from there;
+    /// blocks.
+    pub(crate) fn note_scrub(&self, record: ScrubRecord, durable: bool) {
+        if durable
+            && !self.objects.lost()
+            && let Err(error) = record.write(self.path())
+        {
+            tracing::warn!(target = %self.path().display(), %error, "cannot note the progress of the scrub");
+        }
+        *self.scrub.lock() = record;
     }
 
     /// Its objects, for callers that may block.

@@ -4,9 +4,9 @@
 //! │ CRC-32C u32 │ len, 17 bits │ check, 14 bits │ 1, 1 bit │   little-endian; len in the low bits
 //! ```
 //!
-//! The sum covers the first `len` bytes of the block. All bytes after them are zeros, or beyond the end of the
-//! object. A block of zeros has no sum: its 8 bytes are zeros. So an append goes on with the sum, and
-//! an object that grows over a hole changes no sum.
+//! The sum covers the first `len` bytes of the block. All bytes after them are zeros, or beyond the end of
+//! the object. A block of zeros has no sum: its 8 bytes are zeros. So an append goes on with the sum, and an
+//! object that grows over a hole changes no sum.
 
 /// Bytes of a block. A sum takes 8 bytes: 128 KiB for 1 GiB.
 pub const BLOCK_BYTES: usize = 64 * 1024;

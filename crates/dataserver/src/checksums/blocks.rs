@@ -9,8 +9,8 @@ use crate::objects::{ObjectError, Objects};
 /// A block, as its data server knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockState {
-    /// CRC-32C of all 65,536 bytes of the block, as if the object went on with zeros after its end. It is that
-    /// of the data that were written: whether the disk still has them shows at a read.
+    /// CRC-32C of all 65,536 bytes of the block, as if the object went on with zeros after its end. It is
+    /// that of the data that were written: whether the disk still has them shows at a read.
     Summed(u32),
     /// The block may have been in the middle of a write when a process or machine ended: the CRC-32C of its
     /// bytes as they are now.
@@ -31,9 +31,9 @@ fn whole(sum: BlockSum) -> Option<u32> {
 }
 
 impl Objects {
-    /// The states of at most `count` blocks from block `first` on, up to the end of the object: to be compared
-    /// with those of another member of its chain. They are of one moment only while no write of the object is
-    /// under way.
+    /// The states of at most `count` blocks from block `first` on, up to the end of the object: to be
+    /// compared with those of another member of its chain. They are of one moment only while no write of the
+    /// object is under way.
     ///
     /// # Errors
     /// [`ObjectError`].
@@ -96,9 +96,9 @@ impl Objects {
         self.verify_block(&name, &open, block, &buffer[..read])
     }
 
-    /// Puts the bytes of another member in place of a block, damaged or not. After them the block is zeros, as
-    /// far as the object has it. `state`: the block is left alone if its state is another one by now, for it
-    /// was written meanwhile. Returns whether it was rewritten. Durable only after a commit.
+    /// Puts the bytes of another member in place of a block, damaged or not. After them the block is zeros,
+    /// as far as the object has it. `state`: the block is left alone if its state is another one by now, for
+    /// it was written meanwhile. Returns whether it was rewritten. Durable only after a commit.
     ///
     /// # Errors
     /// [`ObjectError`]: `TooLarge` for more bytes than a block has.

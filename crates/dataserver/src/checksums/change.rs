@@ -77,8 +77,8 @@ pub(crate) fn sums_of_whole_blocks(offset: u64, payload: &Payload) -> Vec<BlockS
 }
 
 impl Objects {
-    /// Makes sure that the change log has the regions of these offsets, durably, before they change. `to_end`:
-    /// and all regions after them.
+    /// Makes sure that the change log has the regions of these offsets, durably, before they change.
+    /// `to_end`: and all regions after them.
     pub(crate) fn note_change(
         &self,
         name: &ObjectName,
@@ -160,7 +160,8 @@ impl Objects {
         self.checksums.log.sync(&*self.disk, number).map_err(|e| self.log_failed(e))
     }
 
-    /// Takes the sum file of an object that was just removed to the trash. The caller has the lock of its name.
+    /// Takes the sum file of an object that was just removed to the trash. The caller has the lock of its
+    /// name.
     pub(crate) fn remove_sums(&self, name: &ObjectName) -> Result<(), ObjectError> {
         match self.trash.take(&self.root, &(name.path() + SUFFIX), &format!("{name}{SUFFIX}")) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -258,8 +259,8 @@ impl Objects {
         Ok(BlockSum::of(&buffer[..read.max(at)]))
     }
 
-    /// Computes the sums of blocks from the data as they are: a write to them failed halfway. Where that fails
-    /// too, their regions are doubtful from now on.
+    /// Computes the sums of blocks from the data as they are: a write to them failed halfway. Where that
+    /// fails too, their regions are doubtful from now on.
     pub(crate) fn mend_sums(&self, name: &ObjectName, open: &OpenObject, blocks: Range<u64>) {
         let Some(sums) = open.sums.get() else { return };
         let mend = || {
@@ -353,8 +354,8 @@ impl Objects {
         Ok(BlockSum::of(&buffer[..read]))
     }
 
-    /// Shortens the object's file to `len`, and its sums with it. The caller has `writing`, and knows that the
-    /// file is longer.
+    /// Shortens the object's file to `len`, and its sums with it. The caller has `writing`, and knows that
+    /// the file is longer.
     pub(crate) fn shorten_summed(
         &self,
         name: &ObjectName,

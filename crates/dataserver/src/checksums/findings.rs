@@ -21,6 +21,7 @@ pub(crate) struct Findings {
     sums_total: AtomicU64,
     doubtful_total: AtomicU64,
     unsummed_total: AtomicU64,
+    rewritten_total: AtomicU64,
 }
 
 /// Counts of the findings of a target since the start of the process.
@@ -38,6 +39,8 @@ pub struct ChecksumCounts {
     /// Objects with data and without a sum file, of an earlier version or whose sum file was removed. They
     /// were summed as they were found.
     pub unsummed: u64,
+    /// Blocks that were damaged on the disk, and written again from the kernel's cache.
+    pub rewritten: u64,
 }
 
 impl Findings {
@@ -85,6 +88,10 @@ impl Findings {
         self.unsummed_total.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn rewritten(&self) {
+        self.rewritten_total.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn counts(&self) -> ChecksumCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ChecksumCounts {
@@ -93,6 +100,7 @@ impl Findings {
             sums_damaged: read(&self.sums_total),
             summed_anew: read(&self.doubtful_total),
             unsummed: read(&self.unsummed_total),
+            rewritten: read(&self.rewritten_total),
         }
     }
 }

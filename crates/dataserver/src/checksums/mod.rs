@@ -30,6 +30,8 @@ mod change_log;
 mod findings;
 mod open;
 mod regions;
+mod scrub;
+mod scrub_record;
 mod settle;
 mod sum_file;
 mod verify;
@@ -44,6 +46,8 @@ use parking_lot::Mutex;
 pub use block_sum::BLOCK_BYTES;
 pub use blocks::BlockState;
 pub use findings::ChecksumCounts;
+pub use scrub::{Scrub, ScrubStep};
+pub use scrub_record::{ScrubRecord, ScrubRun};
 
 pub(crate) use block_sum::BLOCK;
 pub(crate) use change::{Changing, sums_of_whole_blocks};

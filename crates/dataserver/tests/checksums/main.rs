@@ -4,6 +4,7 @@
 mod changes;
 mod crash;
 mod flips;
+mod scrub;
 mod volatile_disk;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,8 @@ fn at(inode: u64) -> ObjectRef {
     ObjectRef { name: name(inode), epoch: Epoch { incarnation: 3, call: CallEpoch::Server(0, 0) } }
 }
 
-/// A directory in memory, where there is one that holds a target: many are opened, which syncs the file system.
+/// A directory in memory, where there is one that holds a target: many are opened, which syncs the file
+/// system.
 fn quick_dir() -> TempDir {
     let in_memory = || tempfile::tempdir_in("/dev/shm").ok();
     let holds_a_target =

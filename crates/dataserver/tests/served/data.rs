@@ -258,3 +258,25 @@ async fn a_data_server_copies_what_it_has_and_fetches_the_rest_from_another() {
     let res: copy::Res = call(&near, Procedure::Copy, &args).await;
     assert_eq!(res, Err(Status::Invalid));
 }
+
+/// ```text
+/// a bit flips on the disk
+/// READ of a metaserver  -> DAMAGED, which it answers with NFS4ERR_IO
+/// READ of a client      -> NFS4ERR_PNFS_NO_LAYOUT: it asks a metaserver
+/// STATUS                -> the target is damaged
+/// ```
+#[tokio::test]
+async fn a_damaged_block_is_told_to_metaservers_and_sends_clients_to_them() {
+    let served = Served::start().await;
+    let peer = peer(&served, peer_key());
+    let handle = served.made_for_calls(9).await;
+    put(&peer, &handle, 0, false, b"hwaet").await.unwrap();
+    let file = served.dir.path().join("target/objects/09/00000001.0000000000000009.00000001.00000000");
+    std::fs::write(file, b"hwaat").unwrap();
+    assert_eq!(get(&peer, &handle, 4, 1).await, Err(Status::Damaged));
+    let mut client = crate::client::Client::mount(&served, "a").await;
+    let read = crate::ops::get(&mut client, &served.handle(9), 0, 1).await;
+    assert_eq!(read, Err(wire::nfs4::Status::PnfsNoLayout));
+    let status: status::Res = call(&peer, Procedure::Status, &status::Args {}).await;
+    assert_eq!(status.unwrap().targets[0].condition, TargetCondition::Damaged);
+}

@@ -27,7 +27,12 @@ async fn put(client: &mut Client, handle: &Bytes, offset: u64, data: impl Into<B
     }
 }
 
-async fn get(client: &mut Client, handle: &Bytes, offset: u64, count: u32) -> Result<(Bytes, bool), Status> {
+pub async fn get(
+    client: &mut Client,
+    handle: &Bytes,
+    offset: u64,
+    count: u32,
+) -> Result<(Bytes, bool), Status> {
     let args = read::Args { stateid: Stateid::default(), offset, count };
     match client.on(handle, ArgOp::Read(args)).await {
         ResOp::Read(res) => res.map(|r| (r.data.to_bytes(), r.eof)),

@@ -1,6 +1,7 @@
 //! JSON types of the admin interface, for its server and its client. Ids are hexadecimal texts, since JSON's
 //! numbers end at 2^53.
 
+use dataserver::TargetChecks;
 use serde::{Deserialize, Serialize};
 
 /// Answer to `GET /status` of a metaserver; a data server forwards it.
@@ -14,8 +15,51 @@ pub(crate) struct DataServerStatus {
     pub version: String,
     pub name: String,
     pub targets: Vec<Target>,
+    /// Checksums of the targets.
+    #[serde(default)]
+    pub checksums: Vec<Checksums>,
     /// Status of the cluster, from a metaserver; none: no metaserver answers.
     pub cluster: Option<serde_json::Value>,
+}
+
+/// Checksums of a target. Counts are since the start of the data server; times are in seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Checksums {
+    /// Target id.
+    pub target: String,
+    /// Blocks that are known to be damaged.
+    pub damaged_blocks: u64,
+    /// Blocks that were found damaged.
+    pub damaged_found: u64,
+    /// Checksums that were found damaged.
+    pub sums_damaged_found: u64,
+    /// Blocks that did not fit their checksum after a crash.
+    pub summed_anew: u64,
+    /// Begin of the scrub under way; none: it waits for its time.
+    pub scrub_begun: Option<u64>,
+    /// Bytes that it has read.
+    pub scrub_bytes: u64,
+    /// End of the last scrub.
+    pub last_scrub_ended: Option<u64>,
+    /// Damaged blocks and checksums that it found.
+    pub last_scrub_found: Option<u64>,
+}
+
+impl From<TargetChecks> for Checksums {
+    fn from(target: TargetChecks) -> Self {
+        let TargetChecks { id, counts, scrub } = target;
+        Self {
+            target: format!("{id:016x}"),
+            damaged_blocks: counts.damaged_now,
+            damaged_found: counts.damaged,
+            sums_damaged_found: counts.sums_damaged,
+            summed_anew: counts.summed_anew,
+            scrub_begun: scrub.begun,
+            scrub_bytes: scrub.bytes,
+            last_scrub_ended: scrub.last.map(|run| run.ended),
+            last_scrub_found: scrub.last.map(|run| run.found),
+        }
+    }
 }
 
 /// Body of `PUT /stripe`. A field that is `None` changes nothing.

@@ -149,7 +149,8 @@ async fn metrics_page(State(admin): State<Arc<Admin>>) -> Result<Response, Refus
     if let Some(metaserver) = &admin.metaserver {
         cluster = Some(metrics::cluster(&metaserver.status().await.map_err(failed)?));
     }
-    let page = metrics::page(admin.registries.iter().chain(&cluster));
+    let checksums = metrics::checksums(admin.data_servers.iter().map(Arc::as_ref));
+    let page = metrics::page(admin.registries.iter().chain(&cluster).chain([&checksums]));
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
 }
 
@@ -182,6 +183,7 @@ fn data_server_status(admin: &Admin, cluster: Option<serde_json::Value>) -> Data
         version: VERSION.into(),
         name: admin.data_servers.iter().map(|ds| ds.name()).collect::<Vec<_>>().join(", "),
         targets: admin.data_servers.iter().flat_map(|ds| ds.space()).map(target).collect(),
+        checksums: admin.data_servers.iter().flat_map(|ds| ds.checks_of_targets()).map(Into::into).collect(),
         cluster,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster::Liveness;
+use dataserver::DataServer;
 use metaserver::status::Status;
 use nfs::{Metrics, exposition};
 use prometheus_client::metrics::family::Family;
@@ -173,7 +174,7 @@ fn targets(status: &Status, registry: &mut Registry) {
             trash.get_or_create(&labels).set(number(target.trash_bytes));
             reserve.get_or_create(&labels).set(number(target.reserve_bytes));
             objects.get_or_create(&labels).set(number(target.objects));
-            up.get_or_create(&labels).set((target.state == "ok").into());
+            up.get_or_create(&labels).set(target.takes_files().into());
         }
     }
     registry.register("target_total_bytes", "Size of a target's file system", total);
@@ -182,6 +183,46 @@ fn targets(status: &Status, registry: &mut Registry) {
     registry.register("target_reserve_bytes", "Left alone on a target's file system", reserve);
     registry.register("target_objects", "Objects on a target", objects);
     registry.register("target_up", "1: the target takes new files", up);
+}
+
+/// Checksums of the targets of a process.
+pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Registry {
+    let mut registry = Registry::with_prefix(PREFIX);
+    let [damaged, found, sums, anew, unsummed, rewritten, bytes, begun, ended, last] =
+        [(); 10].map(|()| Gauges::default());
+    for server in servers {
+        for target in server.checks_of_targets() {
+            let labels =
+                vec![("server", server.name().to_owned()), ("target", format!("{:016x}", target.id))];
+            let set = |gauges: &Gauges, value| {
+                gauges.get_or_create(&labels).set(number(value));
+            };
+            set(&damaged, target.counts.damaged_now);
+            set(&found, target.counts.damaged);
+            set(&sums, target.counts.sums_damaged);
+            set(&anew, target.counts.summed_anew);
+            set(&unsummed, target.counts.unsummed);
+            set(&rewritten, target.counts.rewritten);
+            set(&bytes, target.scrub.bytes);
+            set(&begun, target.scrub.begun.unwrap_or(0));
+            if let Some(run) = target.scrub.last {
+                set(&ended, run.ended);
+                set(&last, run.found);
+            }
+        }
+    }
+    let mut register = |name, help, gauges| registry.register(name, help, gauges);
+    register("target_damaged_blocks", "Blocks of a target that are known to be damaged", damaged);
+    register("target_damaged_blocks_found", "Blocks that were found damaged since the start", found);
+    register("target_damaged_sums_found", "Checksums that were found damaged since the start", sums);
+    register("target_summed_anew_blocks", "Blocks that did not fit their checksum after a crash", anew);
+    register("target_unsummed_objects", "Objects that were found without checksums", unsummed);
+    register("target_rewritten_blocks", "Damaged blocks that were written again from the cache", rewritten);
+    register("target_scrub_bytes", "Bytes that the scrub under way has read", bytes);
+    register("target_scrub_begun_seconds", "Begin of the scrub under way, since 1970; 0: none", begun);
+    register("target_scrub_ended_seconds", "End of the last scrub, since 1970", ended);
+    register("target_scrub_found", "Damaged blocks and checksums that the last scrub found", last);
+    registry
 }
 
 #[cfg(test)]

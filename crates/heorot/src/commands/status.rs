@@ -301,6 +301,7 @@ balance: 9 to 12 objects on a target
             version: "1".into(),
             name: "ds0".into(),
             targets: vec![Target { path: "/a".into(), state: "ok".into(), ..Target::default() }],
+            checksums: vec![],
             cluster: None,
         };
         let text = alone(&here);

@@ -2,20 +2,25 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::de::DeValue;
 
 use super::admin::{self, AdminConfig};
-use super::{ConfigError, Document, LOG, Parsed, address, log, path, paths, string};
+use super::{ConfigError, Document, LOG, Parsed, Reader, address, log, path, paths, size, string};
 use command_line::logging;
+use dataserver::{Checks, Verify};
 
-pub(crate) const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 14] = [
     "listen",
     "advertise",
     "metaserver",
     "secret_file",
     "data_dir",
     "targets",
+    "verify",
+    "scrub_time",
+    "scrub_rate",
     "admin",
     "admin_group",
     "admin_token_file",
@@ -37,6 +42,7 @@ pub(crate) struct DsConfig {
     pub secret_file: PathBuf,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
+    pub checks: Checks,
     pub admin: AdminConfig,
     pub name: Option<String>,
     pub log: String,
@@ -79,6 +85,7 @@ impl DsConfig {
                 "directories, each once, such as [\"/data/sda\", \"/data/sdb\"]",
                 paths,
             )?,
+            checks: checks(&r)?,
             admin: admin::read(&r, ADMIN_DEFAULT)?,
             name: r.optional("name", "a name of at most 64 bytes, such as \"ds5\"", |v| {
                 crate::node::name::parse(&string(v)?)
@@ -87,6 +94,33 @@ impl DsConfig {
         })
     }
 }
+
+/// When checksums are verified.
+fn checks(r: &Reader<'_>) -> Result<Checks, ConfigError> {
+    let defaults = Checks::default();
+    let verify = r.optional("verify", "\"read\" or \"scrub\"", |v| match string(v)?.as_str() {
+        "read" => Ok(Verify::Read),
+        "scrub" => Ok(Verify::Scrub),
+        other => Err(format!("{other:?} is neither")),
+    })?;
+    let scrub_time = r.optional("scrub_time", "a time such as \"14d\", or \"0s\" for no scrubs", |v| {
+        let time = host::time::parse(&string(v)?)?;
+        if time > SCRUB_TIME_MAX { Err("it is more than ten years".into()) } else { Ok(time) }
+    })?;
+    let scrub_rate =
+        r.optional("scrub_rate", "bytes in a second, such as \"32MiB\"", |v| match size(v)? {
+            0 => Err("nothing would be read".into()),
+            rate => Ok(rate),
+        })?;
+    Ok(Checks {
+        verify: verify.unwrap_or(defaults.verify),
+        scrub_time: scrub_time.unwrap_or(defaults.scrub_time),
+        scrub_rate: scrub_rate.unwrap_or(defaults.scrub_rate),
+    })
+}
+
+/// Longest time from scrub to scrub: no disk is in use for longer.
+const SCRUB_TIME_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 const METASERVER: &str = "an address such as \"10.0.0.1:2049\", or those of all metaservers: [\"10.0.0.1:2049\", \"10.0.0.2:2049\"]";
 
@@ -139,6 +173,9 @@ mod tests {
                 "metaserver = '10.0.0.1:2o49'\ntargets = ['/a']",
                 "`metaserver` is not right: \"10.0.0.1:2o49\" is no",
             ),
+            ("verify = 'never'\ntargets = ['/a']", "`verify` is not right: \"never\" is neither"),
+            ("scrub_rate = 0\ntargets = ['/a']", "`scrub_rate` is not right: nothing would be read"),
+            ("scrub_time = 'soon'\ntargets = ['/a']", "`scrub_time` is not right"),
             ("target = ['/a']", "there is no key `target`; did you mean `targets`?"),
         ];
         for (lines, error) in cases {

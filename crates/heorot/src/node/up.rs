@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::{Begin, Squash};
+use dataserver::Checks;
 use host::SystemEntropy;
 use metaserver::ExportChange;
 
@@ -175,6 +176,7 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
         metaservers: vec![mds],
         targets: vec![data_dir.clone()],
         data_dir,
+        checks: Checks::default(),
     };
     RunningDs::start(settings, secret).await
 }

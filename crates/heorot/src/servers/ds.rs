@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataserver::{DataServer, DataServerConfig};
+use dataserver::{Checks, DataServer, DataServerConfig};
 use host::{SystemClock, SystemEntropy};
 use nfs::{Limits, Server};
 use tokio::task::JoinHandle;
@@ -41,6 +41,7 @@ pub(crate) struct DsSettings {
     pub metaservers: Vec<SocketAddr>,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
+    pub checks: Checks,
 }
 
 /// Running data server.
@@ -91,6 +92,7 @@ impl RunningDs {
             DataServer::open(config, lengths, Arc::new(SystemClock::default()), entropy)
         });
         let data_server = Arc::new(opened.await??);
+        data_server.set_checks(settings.checks);
         let metrics = Arc::clone(data_server.metrics());
         let (programs, limits) = (data_server.programs(), Limits::default());
         let server = match settings.socket {
@@ -145,6 +147,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         metaservers,
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),
+        checks: config.checks,
     };
     let running = RunningDs::start(settings, &secret).await?;
     let admin = Admin::new(None, &[&running]);

@@ -3,6 +3,7 @@
 mod admission;
 mod backup;
 mod clocks;
+mod damaged_blocks;
 mod incarnations;
 mod lost_targets;
 mod name_space;

@@ -169,10 +169,9 @@ fn refused(status: data::Status) -> FileError {
         data::Status::Invalid => FileError::Invalid,
         data::Status::NotSupported => FileError::NotSupported,
         // The data server has logged the object or target, and reports the target's condition.
-        data::Status::Io
-        | data::Status::ObjectLost
-        | data::Status::TargetLost
-        | data::Status::Damaged => FileError::Io,
+        data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost | data::Status::Damaged => {
+            FileError::Io
+        }
         // Until the operator of the data server confirms the restore: the answer to its registration is in
         // both logs.
         data::Status::OtherIncarnation => FileError::Delay,

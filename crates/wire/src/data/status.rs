@@ -10,15 +10,17 @@ xdr_enum! {
     pub enum TargetCondition {
         /// Reads and writes work.
         Ok = 0,
+        /// Blocks of objects are known to be damaged: reads of them fail, and all else works.
+        Damaged = 1,
         /// No space for new data; reads and removals work.
-        Full = 1,
+        Full = 2,
         /// The file system is mounted read-only.
-        ReadOnly = 2,
+        ReadOnly = 3,
         /// A sync or the file system failed: the target serves nothing until the data server restarts.
-        Failed = 3,
+        Failed = 4,
         /// The directory is not the target that was there at the start (its disk was unmounted, or its marker
         /// is gone): the target serves nothing until the data server restarts.
-        Missing = 4,
+        Missing = 5,
     }
 }
 

@@ -183,6 +183,7 @@ fn target(report: &TargetReport) -> Target {
 pub fn condition_word(condition: TargetCondition) -> &'static str {
     match condition {
         TargetCondition::Ok => "ok",
+        TargetCondition::Damaged => "damaged",
         TargetCondition::Full => "full",
         TargetCondition::ReadOnly => "read-only",
         TargetCondition::Failed => "failed",

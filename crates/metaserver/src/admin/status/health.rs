@@ -202,7 +202,7 @@ fn data_servers(status: &Status, findings: &mut Findings) {
         }
     }
     let is_usable = |server: &DataServer| {
-        let ok = server.targets.iter().any(|target| target.state == "ok");
+        let ok = server.targets.iter().any(Target::takes_files);
         server.state != "draining" && server.liveness != Liveness::Silent && ok
     };
     if !status.data_servers.iter().any(is_usable) {
@@ -267,6 +267,12 @@ fn one_target(server: &str, target: &Target, findings: &mut Findings) {
             add(findings, Verdict::Degraded, "is almost full", "add targets or data servers, or remove files")
         }
         "ok" | "silent" => {}
+        "damaged" => add(
+            findings,
+            Verdict::Failed,
+            "has damaged blocks: reads of them fail",
+            "look at its disk; the log of its data server names the objects. Restore their files from a backup",
+        ),
         "full" => add(
             findings,
             Verdict::Degraded,
@@ -474,6 +480,11 @@ mod tests {
                 |s| s.data_servers[0].targets[0].state = "failed".into(),
                 Verdict::Failed,
                 "target /data of ds0 is failed",
+            ),
+            (
+                |s| s.data_servers[0].targets[0].state = "damaged".into(),
+                Verdict::Failed,
+                "target /data of ds0 has damaged blocks",
             ),
             (
                 |s| s.data_servers[0].targets[0].state = "missing".into(),

@@ -188,6 +188,14 @@ pub struct Target {
     /// Bytes of the file system that are left alone; they do not count as free.
     #[serde(default)]
     pub reserve_bytes: u64,
-    /// "ok", "full", "read-only", "failed", "missing", or "silent".
+    /// "ok", "damaged", "full", "read-only", "failed", "missing", or "silent".
     pub state: String,
+}
+
+impl Target {
+    /// True if new files are placed on it, and have room.
+    #[must_use]
+    pub fn takes_files(&self) -> bool {
+        matches!(self.state.as_str(), "ok" | "damaged")
+    }
 }
