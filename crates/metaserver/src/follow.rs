@@ -40,6 +40,8 @@ enum Event {
     /// A state was freed, perhaps the client's last revoked one.
     Acknowledged(ClientId),
     SessionEnded(SessionId),
+    /// A metaserver started: renewals that it had not reported before are lost.
+    ServerStarted,
     /// The whole store may be different, after a snapshot install.
     Replaced,
     Map,
@@ -143,6 +145,7 @@ impl Observer for Upcalls {
             Command::ExpireClient { client } | Command::DestroyClient { client } => {
                 self.seen.event(Event::Gone(*client));
             }
+            Command::ServerStarts { .. } => self.seen.event(Event::ServerStarted),
             Command::DestroySession { session } => self.seen.event(Event::SessionEnded(*session)),
             // After a restart of the client, its earlier incarnation ended with all its state.
             Command::CreateSession { .. } => {
@@ -230,6 +233,7 @@ impl Metaserver {
                         tracing::warn!(?status, "reading again what a snapshot brought");
                     }
                 }
+                Event::ServerStarted => self.state.renewals_were_lost(),
                 Event::SessionEnded(session) => self.state.sessions.remove(session),
             }
         }

@@ -9,18 +9,26 @@
 //!
 //! Renewals are noted in memory only, and reported to the leader, which alone decides on client leases. A new
 //! leader waits for one full lease before it finds a client lapsed. So does a leader that lost its quorum for
-//! a while, or hung: no renewal could arrive meanwhile. The state machine records that a client has lapsed.
-//! The state machine decides on conflicts, and expires lapsed clients in the same step as the OPEN or LOCK
-//! that conflicts with their state. Decisions outside of the state machine use
-//! [`ClientState::yields_to_conflict`].
+//! a while, or hung: no renewal could arrive meanwhile.
+//!
+//! Renewals that a metaserver had not reported before it died are lost. The leader therefore begins all leases
+//! anew when another metaserver falls silent or starts, and lets a client lapse only after the time in which
+//! it finds a silent metaserver ([`ClientState::lapse_time`]). A metaserver that dies again and again does not
+//! keep a dead client: a lease begins anew only within one such time after the last renewal that the leader
+//! knows.
+//!
+//! The state machine records that a client has lapsed. The state machine decides on conflicts, and expires
+//! lapsed clients in the same step as the OPEN or LOCK that conflicts with their state. Decisions outside of
+//! the state machine use [`ClientState::yields_to_conflict`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::peers::ANSWER_TIME_MAX;
 use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
 use parking_lot::Mutex;
+use replica::NodeId;
 use store::View;
 use tokio::time::Instant;
 use wire::peer::{Call, clients::heard};
@@ -35,14 +43,16 @@ const COURTESY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// this number of nodes with one switch.
 const LAPSED_MAX: usize = 1024;
 
-/// Checks of all client leases in the length of one lease.
-const OFTEN: u32 = 8;
+/// Checks of all client leases, and reports of renewals, in the length of one lease.
+const OFTEN: u32 = 16;
 
 /// State of one client's lease.
 #[derive(Debug, Clone, Copy)]
 struct Lease {
-    /// Time of the last renewal, on the monotonic clock.
-    heard: Duration,
+    /// Time of the last known renewal, on the monotonic clock.
+    renewed: Duration,
+    /// Beginning of the lease: the last known renewal, or a later time until which renewals may be lost.
+    begun: Duration,
     /// True if the client is recorded as lapsed in the state machine, or is about to be.
     lapsed: bool,
     /// True if the client renewed here since the last report to the leader.
@@ -51,7 +61,11 @@ struct Lease {
 
 impl Lease {
     fn begins(now: Duration) -> Self {
-        Self { heard: now, lapsed: false, to_report: false }
+        Self { renewed: now, begun: now, lapsed: false, to_report: false }
+    }
+
+    fn renew(&mut self, now: Duration) {
+        (self.renewed, self.begun) = (now, now);
     }
 }
 
@@ -65,6 +79,20 @@ impl Judged {
     fn goes_on(&mut self, term: u64, now: Instant, gap_max: Duration) -> bool {
         let before = self.0.replace((term, now));
         before.is_some_and(|(of, at)| of == term && now.saturating_duration_since(at) <= gap_max)
+    }
+}
+
+/// Other metaservers that the leader has not heard of for too long.
+#[derive(Debug, Default)]
+struct Silent(BTreeSet<NodeId>);
+
+impl Silent {
+    /// Notes the time since the last contact with each other metaserver. Returns true if one is silent now,
+    /// for longer than `time_max`, that was not before.
+    fn grows(&mut self, last_contact: &BTreeMap<NodeId, Duration>, time_max: Duration) -> bool {
+        let silent = last_contact.iter().filter(|(_, ago)| **ago > time_max).map(|(id, _)| *id);
+        let before = std::mem::replace(&mut self.0, silent.collect());
+        !self.0.is_subset(&before)
     }
 }
 
@@ -82,7 +110,8 @@ impl Leases {
     fn note(&self, client: ClientId, now: Duration) -> bool {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
-        (lease.heard, lease.to_report) = (now, true);
+        lease.renew(now);
+        lease.to_report = true;
         lease.lapsed
     }
 
@@ -90,7 +119,7 @@ impl Leases {
     pub(crate) fn heard_elsewhere(&self, client: ClientId, now: Duration) -> bool {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
-        lease.heard = now;
+        lease.renew(now);
         lease.lapsed
     }
 
@@ -113,9 +142,18 @@ impl Leases {
         heard.collect()
     }
 
-    /// Restarts all client leases: no renewal could reach the leader.
-    fn begin_all(&self, now: Duration) {
-        self.known.lock().values_mut().for_each(|lease| lease.heard = now);
+    /// Renews all client leases: no renewal could reach the leader.
+    fn renew_all(&self, now: Duration) {
+        self.known.lock().values_mut().for_each(|lease| lease.renew(now));
+    }
+
+    /// Begins leases anew: another metaserver lost the renewals that it had not reported. A client whose last
+    /// known renewal is more than `lapse_time` ago renewed too late in any case, if it did.
+    fn begin_anew(&self, now: Duration, lapse_time: Duration) {
+        let mut known = self.known.lock();
+        let perhaps_renewed =
+            known.values_mut().filter(|lease| now.saturating_sub(lease.renewed) <= lapse_time);
+        perhaps_renewed.for_each(|lease| lease.begun = now);
     }
 
     /// Begins the client's lease anew.
@@ -154,7 +192,7 @@ impl Leases {
         known.retain(|client, _| clients.binary_search(client).is_ok());
         let late = |client: &&ClientId| {
             let known = known.entry(**client).or_insert(Lease::begins(now));
-            !known.lapsed && now.saturating_sub(known.heard) > lease
+            !known.lapsed && now.saturating_sub(known.begun) > lease
         };
         clients.iter().filter(late).copied().collect()
     }
@@ -163,7 +201,7 @@ impl Leases {
     fn lapse(&self, client: ClientId, now: Duration, lease: Duration) -> bool {
         let mut known = self.known.lock();
         let Some(known) = known.get_mut(&client) else { return false };
-        let late = !known.lapsed && now.saturating_sub(known.heard) > lease;
+        let late = !known.lapsed && now.saturating_sub(known.begun) > lease;
         known.lapsed |= late;
         late
     }
@@ -302,7 +340,7 @@ impl ClientState {
     /// Watches client leases and courtesy. Never returns.
     pub(crate) async fn watch_leases(self: Arc<Self>) {
         let mut next = Instant::now();
-        let mut judged = Judged::default();
+        let (mut judged, mut silent) = (Judged::default(), Silent::default());
         loop {
             tokio::select! {
                 biased;
@@ -310,9 +348,9 @@ impl ClientState {
                     // The interval follows the current length of the lease, a setting.
                     next = Instant::now() + self.looks_at_leases_every();
                     if !self.machine.replica.leads() {
-                        judged = Judged::default();
+                        (judged, silent) = (Judged::default(), Silent::default());
                         self.report_heard().await;
-                    } else if self.may_judge(&mut judged).await
+                    } else if self.may_judge(&mut judged, &mut silent).await
                         && let Err(status) = self.look_at_leases().await
                     {
                         tracing::warn!(?status, "looking at leases");
@@ -344,22 +382,45 @@ impl ClientState {
         }
     }
 
-    /// Returns true if the leader has its quorum, without which no renewal arrives. All client leases restart
-    /// when the leader has its quorum again.
-    async fn may_judge(&self, judged: &mut Judged) -> bool {
+    /// Time without contact after which another metaserver counts as silent.
+    fn silence_max(&self) -> Duration {
+        self.looks_at_leases_every().min(ANSWER_TIME_MAX)
+    }
+
+    /// Time from the last renewal of a client, as far as the leader knows it, until the client lapses: its
+    /// lease, and in a group the time until a renewal is reported or its metaserver is found silent.
+    fn lapse_time(&self) -> Duration {
+        let alone = self.machine.replica.status().members.len() < 2;
+        let unreported =
+            if alone { Duration::ZERO } else { 2 * self.looks_at_leases_every() + self.silence_max() };
+        self.cluster.lease() + unreported
+    }
+
+    /// Begins client leases anew when another metaserver fell silent or started.
+    pub(crate) fn renewals_were_lost(&self) {
+        self.leases.begin_anew(self.machine.clock.monotonic(), self.lapse_time());
+    }
+
+    /// Returns true if the leader has its quorum, without which no renewal arrives. All client leases begin
+    /// anew when the leader has its quorum again, and when another metaserver falls silent.
+    async fn may_judge(&self, judged: &mut Judged, silent: &mut Silent) -> bool {
         let every = self.looks_at_leases_every();
         if !matches!(tokio::time::timeout(every, self.machine.read_barrier()).await, Ok(Ok(()))) {
             return false;
         }
-        if !judged.goes_on(self.machine.replica.status().term, Instant::now(), 2 * every) {
-            self.leases.begin_all(self.machine.clock.monotonic());
+        let status = self.machine.replica.status();
+        if silent.grows(&status.last_contact, self.silence_max()) {
+            self.renewals_were_lost();
+        }
+        if !judged.goes_on(status.term, Instant::now(), 2 * every) {
+            self.leases.renew_all(self.machine.clock.monotonic());
         }
         self.machine.replica.leads()
     }
 
     async fn look_at_leases(&self) -> Result<(), FileError> {
         let clients = read::clients(&*self.machine.view()?)?;
-        for client in self.leases.run_out(&clients, self.machine.clock.monotonic(), self.cluster.lease()) {
+        for client in self.leases.run_out(&clients, self.machine.clock.monotonic(), self.lapse_time()) {
             self.lapse(client).await?;
         }
         for client in overdue(&self.lapsed()?, self.machine.now().seconds) {
@@ -370,7 +431,7 @@ impl ClientState {
 
     async fn lapse(&self, client: ClientId) -> Result<(), FileError> {
         // Marked first: a request that comes from now on renews the lease in the state machine.
-        if !self.leases.lapse(client, self.machine.clock.monotonic(), self.cluster.lease()) {
+        if !self.leases.lapse(client, self.machine.clock.monotonic(), self.lapse_time()) {
             return Ok(());
         }
         let lapse = self.propose(None, Command::LapseLease { client });
@@ -427,6 +488,22 @@ mod tests {
     }
 
     #[test]
+    fn a_metaserver_that_dies_again_and_again_keeps_no_dead_client() {
+        let (leases, s) = (Leases::default(), Duration::from_secs);
+        let (dead, alive) = (ClientId(1), ClientId(2));
+        leases.note(dead, s(100));
+        let lapsed = |now| {
+            leases.begin_anew(now, s(36));
+            leases.note(alive, now);
+            leases.run_out(&[dead, alive], now, s(36))
+        };
+        for now in (105..=171).step_by(5) {
+            assert_eq!(lapsed(s(now)), [], "at {now} s, begun at 135 s the last time");
+        }
+        assert_eq!(lapsed(s(172)), [dead]);
+    }
+
+    #[test]
     fn leases_are_judged_by_who_could_hear_clients_all_the_time() {
         let (mut judged, begin, s) = (Judged::default(), Instant::now(), Duration::from_secs);
         let mut goes_on = |term, at| judged.goes_on(term, begin + s(at), s(8));
@@ -435,6 +512,21 @@ mod tests {
         assert!(!goes_on(3, 121), "it could agree with nobody, or hung");
         assert!(goes_on(3, 125));
         assert!(!goes_on(4, 126), "somebody else may have led in between");
+    }
+
+    #[test]
+    fn a_metaserver_falls_silent_once() {
+        let (mut silent, ms) = (Silent::default(), Duration::from_millis);
+        let mut grows = |contacts: &[(NodeId, u64)]| {
+            silent.grows(&contacts.iter().map(|(id, ago)| (*id, ms(*ago))).collect(), ms(1000))
+        };
+        assert!(!grows(&[(2, 100), (3, 200)]));
+        assert!(grows(&[(2, 100), (3, 1200)]));
+        assert!(!grows(&[(2, 100), (3, 2200)]), "known already");
+        assert!(grows(&[(2, 1100), (3, 3200)]), "another one");
+        assert!(!grows(&[(2, 100), (3, 4200)]));
+        assert!(grows(&[(2, 1100), (3, 5200)]), "it had come back");
+        assert!(!grows(&[(2, 2100)]), "a member was removed");
     }
 
     #[test]
