@@ -133,9 +133,7 @@ fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Resul
                 Replay::New(known, client) => (known, client),
             };
             let (reply, mut plan) = plan_new(empty.of(client), proposal, command)?;
-            if is_kept(&reply) {
-                slot::remember(&mut plan, request, known, &reply)?;
-            }
+            slot::remember(&mut plan, request, known, &reply)?;
             (reply, plan)
         }
         Some(RequestId::Call(call, index)) => {

@@ -9,6 +9,9 @@
 //! change marks in the slot that there are more, so that the first change of the next sequence knows whether
 //! there are replies to remove. Bounded: the session's limits bound the number of its slots, and the number
 //! of changes of a compound.
+//!
+//! A change that waits for delegations has [`Reply::Delegated`] in the slot, which is no reply: the change is
+//! proposed again. It is there for its sequence, which refuses late copies of the slot's earlier compounds.
 
 use std::ops::ControlFlow;
 
@@ -63,12 +66,16 @@ fn reply_in(
         return Ok(None);
     }
     if slot.index == request.index {
-        return Ok(Some(slot.reply.clone()));
+        return Ok((!is_waiting(&slot.reply)).then(|| slot.reply.clone()));
     }
     if !slot.more {
         return Ok(None);
     }
     get(view, &keys::slot_reply(request.session, request.slot, request.index))
+}
+
+fn is_waiting(reply: &Reply) -> bool {
+    matches!(reply, Reply::Delegated { .. })
 }
 
 /// Records a reply. `slot` is the record that [`replay`] found.
@@ -83,6 +90,11 @@ pub(crate) fn remember(
     }
     let key = keys::slot(request.session, request.slot);
     match slot {
+        Some(slot) if slot.sequence == request.sequence && slot.index == request.index => {
+            plan.put(&key, &SlotRecord { reply: reply.clone(), ..slot })
+        }
+        // The sequence is there already.
+        Some(slot) if slot.sequence == request.sequence && is_waiting(reply) => Ok(()),
         Some(slot) if slot.sequence == request.sequence => {
             if !slot.more {
                 plan.put(&key, &SlotRecord { more: true, ..slot })?;

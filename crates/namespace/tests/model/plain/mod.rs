@@ -155,7 +155,6 @@ impl Plain {
             return Reply::Refused(Error::BadSession);
         };
         self.caller = Some(session.client);
-        let before = session.slots.clone();
         let slot = session.slots.entry(request.slot).or_insert_with(|| (request.sequence, BTreeMap::new()));
         if request.sequence < slot.0 {
             return Reply::Refused(Error::Misordered);
@@ -169,8 +168,7 @@ impl Plain {
         let reply = self.run(&proposal.command);
         if let Some(session) = self.sessions.get_mut(&request.session) {
             if let Reply::Delegated { .. } = reply {
-                session.slots = before; // it is to be asked again
-                return reply;
+                return reply; // it is to be asked again
             }
             let slot = session.slots.get_mut(&request.slot).expect("made above");
             slot.1.insert(request.index, reply.clone());
