@@ -1,35 +1,15 @@
 //! Callbacks (RFC 8881, sections 19 and 20; RFC 7862, section 16): a server calls its client over the
 //! session's back channel. The server encodes calls and decodes replies; the other direction is for tests and
-//! for the clients of this project.
-
-use bytes::Bytes;
+//! for the clients of this project. Callbacks that this server never sends have only a number and a name.
 
 use super::result::{OpResult, failure};
 use super::{
-    AttrReply, Bitmap, FileHandle, FsId, LayoutIoMode, LayoutType, OP_ILLEGAL, OwnerName, SessionId,
-    StateOwner, Stateid, Status, WriteResponse,
+    FileHandle, FsId, LayoutIoMode, LayoutType, OP_ILLEGAL, OwnerName, SessionId, StateOwner, Stateid, Status,
 };
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::{xdr_enum, xdr_struct, xdr_union};
 
-/// CB_RECALL_ANY: read delegations.
-pub const RECALL_ANY_READ_DELEG: u32 = 0;
-/// CB_RECALL_ANY: write delegations.
-pub const RECALL_ANY_WRITE_DELEG: u32 = 1;
-/// CB_RECALL_ANY: directory delegations.
-pub const RECALL_ANY_DIR_DELEG: u32 = 2;
-/// CB_RECALL_ANY: layouts of the files type.
-pub const RECALL_ANY_FILE_LAYOUTS: u32 = 3;
-
 xdr_struct! {
-    /// CB_GETATTR (section 20.1): requests size and change from the holder of a write delegation.
-    pub struct GetAttrArgs {
-        /// The file.
-        pub fh: FileHandle,
-        /// Attributes wanted.
-        pub attr_request: Bitmap,
-    }
-
     /// CB_RECALL (section 20.2): recalls a delegation.
     pub struct RecallArgs {
         /// The delegation.
@@ -46,7 +26,7 @@ xdr_struct! {
         pub fh: FileHandle,
         /// First byte.
         pub offset: u64,
-        /// Bytes; `u64::MAX` is to the endof the file.
+        /// Bytes; `u64::MAX` is to the end of the file.
         pub length: u64,
         /// The layout.
         pub stateid: Stateid,
@@ -62,22 +42,6 @@ xdr_struct! {
         pub changed: bool,
         /// Layouts to recall.
         pub recall: LayoutRecall,
-    }
-
-    /// CB_RECALL_ANY (section 20.6) and CB_RECALLABLE_OBJ_AVAIL (section 20.7).
-    #[derive(Copy)]
-    pub struct RecallAnyArgs {
-        /// Number of objects that the client may keep.
-        pub objects_to_keep: u32,
-        /// Kinds of objects: [`RECALL_ANY_FILE_LAYOUTS`] and so on.
-        pub type_mask: Bitmap,
-    }
-
-    /// CB_RECALL_SLOT (section 20.8): recalls slots of the session.
-    #[derive(Copy)]
-    pub struct RecallSlotArgs {
-        /// The highest slot that the client may use.
-        pub target_highest_slotid: u32,
     }
 
     /// referring_call4: a call of the client on which this callback depends.
@@ -135,30 +99,6 @@ xdr_struct! {
         /// Lock-owner that waits.
         pub lock_owner: StateOwner,
     }
-
-    /// notify4: a bit for each kind, and the values of all.
-    pub struct Notify {
-        /// Kinds: see [`super::getdeviceinfo::NOTIFY_CHANGE`].
-        pub mask: Bitmap,
-        /// A value for each kind, in order.
-        pub values: Bytes,
-    }
-
-    /// CB_NOTIFY_DEVICEID (section 20.12): device ids changed or were deleted.
-    pub struct NotifyDeviceidArgs {
-        /// The changes.
-        pub changes: Vec<Notify>,
-    }
-
-    /// CB_OFFLOAD (RFC 7862, section 16.1): a copy has ended.
-    pub struct OffloadArgs {
-        /// The target.
-        pub fh: FileHandle,
-        /// The copy.
-        pub stateid: Stateid,
-        /// Outcome of the copy.
-        pub info: OffloadInfo,
-    }
 }
 
 xdr_union! {
@@ -182,44 +122,6 @@ impl LayoutRecall {
             iomode: LayoutIoMode::Any,
             changed: false,
             recall: Self::File(RecallFile { fh, offset: 0, length: u64::MAX, stateid }),
-        }
-    }
-}
-
-/// offload_info4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OffloadInfo {
-    /// The copy is done.
-    Done(WriteResponse),
-    /// The copy failed.
-    Failed {
-        /// Error; not [`Status::Ok`].
-        status: Status,
-        /// Bytes copied before the error.
-        bytes_copied: u64,
-    },
-}
-
-impl Encode for OffloadInfo {
-    fn encode(&self, e: &mut Encoder) {
-        match self {
-            Self::Done(response) => {
-                Status::Ok.encode(e);
-                response.encode(e);
-            }
-            Self::Failed { status, bytes_copied } => {
-                status.encode(e);
-                bytes_copied.encode(e);
-            }
-        }
-    }
-}
-
-impl Decode for OffloadInfo {
-    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
-        match Status::decode(d)? {
-            Status::Ok => Ok(Self::Done(Decode::decode(d)?)),
-            status => Ok(Self::Failed { status, bytes_copied: Decode::decode(d)? }),
         }
     }
 }
@@ -358,20 +260,20 @@ macro_rules! callbacks {
 }
 
 callbacks! {
-    3 "CB_GETATTR" GetAttr GetAttrArgs => AttrReply,
     4 "CB_RECALL" Recall RecallArgs => (),
     5 "CB_LAYOUTRECALL" LayoutRecall LayoutRecallArgs => (),
-    8 "CB_RECALL_ANY" RecallAny RecallAnyArgs => (),
-    9 "CB_RECALLABLE_OBJ_AVAIL" RecallableObjAvail RecallAnyArgs => (),
-    10 "CB_RECALL_SLOT" RecallSlot RecallSlotArgs => (),
     11 "CB_SEQUENCE" Sequence SequenceArgs => SequenceOk,
     13 "CB_NOTIFY_LOCK" NotifyLock NotifyLockArgs => (),
-    14 "CB_NOTIFY_DEVICEID" NotifyDeviceid NotifyDeviceidArgs => (),
-    15 "CB_OFFLOAD" Offload OffloadArgs => (),
     ; known, but never decoded:
+    3 "CB_GETATTR" GetAttr,
     6 "CB_NOTIFY" Notify,
     7 "CB_PUSH_DELEG" PushDeleg,
+    8 "CB_RECALL_ANY" RecallAny,
+    9 "CB_RECALLABLE_OBJ_AVAIL" RecallableObjAvail,
+    10 "CB_RECALL_SLOT" RecallSlot,
     12 "CB_WANTS_CANCELLED" WantsCancelled,
+    14 "CB_NOTIFY_DEVICEID" NotifyDeviceid,
+    15 "CB_OFFLOAD" Offload,
 }
 
 /// CB_COMPOUND (section 19.2): a whole callback.

@@ -647,25 +647,7 @@ pub fn cb_compound() -> CbCompound {
             recall(LayoutRecall::FsId(FsId { major: 1, minor: 2 })),
             recall(LayoutRecall::All),
             CbArgOp::Recall(RecallArgs { stateid: STATEID, truncate: true, fh: handle() }),
-            CbArgOp::RecallAny(RecallAnyArgs {
-                objects_to_keep: 10,
-                type_mask: Bitmap::of(&[RECALL_ANY_FILE_LAYOUTS]),
-            }),
             CbArgOp::NotifyLock(NotifyLockArgs { fh: handle(), lock_owner: owner() }),
-            CbArgOp::GetAttr(GetAttrArgs { fh: handle(), attr_request: Bitmap::of(&[attr::SIZE]) }),
-            CbArgOp::RecallableObjAvail(RecallAnyArgs { objects_to_keep: 0, type_mask: Bitmap::EMPTY }),
-            CbArgOp::RecallSlot(RecallSlotArgs { target_highest_slotid: 7 }),
-            CbArgOp::NotifyDeviceid(NotifyDeviceidArgs {
-                changes: vec![Notify {
-                    mask: Bitmap::of(&[getdeviceinfo::NOTIFY_DELETE]),
-                    values: name("type and id"),
-                }],
-            }),
-            CbArgOp::Offload(OffloadArgs {
-                fh: handle(),
-                stateid: STATEID,
-                info: OffloadInfo::Failed { status: Status::Io, bytes_copied: 1 },
-            }),
             CbArgOp::Unsupported(12),
         ],
     }
@@ -685,10 +667,7 @@ pub fn cb_reply() -> CbReply {
             })),
             CbResOp::LayoutRecall(Err(Status::NoMatchingLayout)),
             CbResOp::Recall(Ok(())),
-            CbResOp::RecallAny(Ok(())),
             CbResOp::NotifyLock(Ok(())),
-            CbResOp::GetAttr(Ok(AttrReply { requested: Fattr::KNOWN, attrs: fattr() })),
-            CbResOp::Offload(Ok(())),
             CbResOp::Unsupported(12, Status::NotSupp),
             CbResOp::Illegal,
         ],
