@@ -22,11 +22,7 @@ impl Chains {
         work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, Trouble> {
         if found.handle.chain_version != 0 {
-            // The head compares a member that is being refilled, or a member takes back what the next one
-            // refused: the caller holds the lock.
-            let chain = self.of_version(&found.handle, 0).await?;
-            chain.member(found.handle.target).ok_or(Status::StaleChain)?;
-            return Ok(found.target.run(work).await?);
+            return self.read_by_member(found, range, work).await;
         }
         let lock = self.lock_to_read(found, range, caller).await?;
         let done = found.target.run(work).await;
@@ -40,6 +36,23 @@ impl Chains {
         // The lease may have ended while the disk was slow, and others may have written since.
         self.table.serving(found.handle.chain, found.handle.target)?;
         Ok(done)
+    }
+
+    /// Reads for another member: for the head, which compares a member that is being refilled, or for a member
+    /// that takes back what this one refused. The caller holds the lock of the chain. The lock here is for a
+    /// change of an earlier version that is still being written: the member may have hung in the midst of it.
+    async fn read_by_member<T: Send + 'static>(
+        &self,
+        found: &Found,
+        range: Range<u64>,
+        work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let chain = self.of_version(&found.handle, 0).await?;
+        chain.member(found.handle.target).ok_or(Status::StaleChain)?;
+        let deadline = Instant::now() + CALL_TIME_MAX;
+        let asked = self.locks.ask((found.handle.target, found.object.name), range, Kind::Shared);
+        let _lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
+        Ok(found.target.run(work).await?)
     }
 
     /// Waits until no change of `range` is under way; others wait for this lock then. The object has the

@@ -10,6 +10,7 @@ mod ranges;
 mod reads;
 mod refill;
 mod refusals;
+mod storm;
 mod writes;
 
 use std::future::Future;

@@ -9,7 +9,7 @@ use crate::{Away, In, PATIENCE, Refilling, World, call, until};
 
 impl World {
     /// The data server refills members from now on, as the process `heorot ds` does.
-    fn refills(&self, node: usize) {
+    pub fn refills(&self, node: usize) {
         let served = &self.nodes[node];
         served.runtime.as_ref().unwrap().spawn(served.ds.refill_members());
     }

@@ -1,0 +1,159 @@
+//! Members that die and come back, one after another, while clients write through all of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::{Entropy, SeededEntropy};
+use nfs::Peer;
+use parking_lot::Mutex;
+use wire::data::{Procedure, read, write};
+use wire::handle::{FileHandle, ObjectHandle};
+
+use crate::{Away, CHAIN, INCARNATION, In, PATIENCE, Refilling, World, key, peer};
+
+const WRITERS: u64 = 6;
+const INODES: u64 = 3;
+/// Bytes of a slot of an object: each writer has one to itself in each object, and all share the last.
+const SLOT: u64 = 300_000;
+
+/// Addresses and targets of the members now.
+type Members = Arc<Mutex<Vec<(SocketAddr, u64)>>>;
+
+/// A client, as a metaserver is: it sends a call to any member, and repeats it elsewhere.
+struct Writer {
+    members: Members,
+    entropy: SeededEntropy,
+    peers: Vec<(SocketAddr, Arc<Peer>)>,
+}
+
+impl Writer {
+    fn some_member(&mut self, inode: u64) -> (Arc<Peer>, Bytes) {
+        let members = self.members.lock().clone();
+        let (address, target) = members[(self.entropy.u64() % members.len() as u64) as usize];
+        if !self.peers.iter().any(|(known, _)| *known == address) {
+            self.peers.push((address, peer(address)));
+        }
+        let peer = self.peers.iter().find(|(known, _)| *known == address).unwrap().1.clone();
+        let handle = ObjectHandle {
+            file: FileHandle { volume: 1, inode, generation: 1 },
+            column: 0,
+            target,
+            unit: 64 << 10,
+            columns: 1,
+            incarnation: INCARNATION.id,
+            epoch: 0,
+            layout_epoch: 0,
+            chain: CHAIN,
+            chain_version: 0,
+        };
+        (peer, handle.seal(&key()))
+    }
+
+    async fn write(&mut self, inode: u64, offset: u64, data: Bytes) {
+        loop {
+            let (peer, handle) = self.some_member(inode);
+            let args = write::Args { handle, offset, stable: false, data: data.clone().into() };
+            let limit = Duration::from_secs(10);
+            let answer: Result<write::Res, _> = peer.call(Procedure::Write as u32, &args, limit).await;
+            if let Ok(Ok(_)) = answer {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn read(&mut self, inode: u64, offset: u64, count: u32) -> Bytes {
+        loop {
+            let (peer, handle) = self.some_member(inode);
+            let args = read::Args { handle, offset, count };
+            let limit = Duration::from_secs(10);
+            let answer: Result<read::Res, _> = peer.call(Procedure::Read as u32, &args, limit).await;
+            if let Ok(Ok(read)) = answer {
+                return read.payload.to_bytes();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl World {
+    fn members(&self) -> Vec<(SocketAddr, u64)> {
+        self.nodes.iter().map(|node| (node.server.address(), node.target)).collect()
+    }
+
+    async fn until_refilled(&self) {
+        let is_refilled = || self.nodes.iter().any(|node| !node.ds.refilled().is_empty());
+        crate::until("the member is refilled", is_refilled).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_writes_stay_and_members_are_equal_whoever_dies() {
+    let mut world = World::of(3).await;
+    for inode in 0..INODES {
+        world.make(0, inode).await.unwrap();
+    }
+    for node in 0..3 {
+        world.refills(node);
+    }
+    let members: Members = Arc::new(Mutex::new(world.members()));
+    let (ends, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|n| {
+            let (members, ends, written) = (Arc::clone(&members), Arc::clone(&ends), Arc::clone(&written));
+            tokio::spawn(async move {
+                let entropy = SeededEntropy::new(1000 + n);
+                let mut writer = Writer { members, entropy, peers: Vec::new() };
+                let mut last = [0u8; INODES as usize];
+                for round in 1u64.. {
+                    if ends.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let inode = round % INODES;
+                    let byte = (round % 250) as u8 + 1;
+                    // Its own slot, whole, and some of the one that all share.
+                    writer.write(inode, n * SLOT, vec![byte; SLOT as usize].into()).await;
+                    last[inode as usize] = byte;
+                    let read = writer.read(inode, n * SLOT, SLOT as u32).await;
+                    assert!(read.iter().all(|found| *found == byte), "writer {n} reads what it wrote");
+                    let at = WRITERS * SLOT + writer.entropy.u64() % SLOT;
+                    writer.write(inode, at, vec![byte; 50_000].into()).await;
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+                last
+            })
+        })
+        .collect();
+    for round in 0..6 {
+        let progress = written.load(Ordering::Relaxed);
+        crate::until("clients write", || written.load(Ordering::Relaxed) > progress).await;
+        let dead = round % 3;
+        let with = |state| {
+            let mut states = [In; 3];
+            states[dead] = state;
+            states
+        };
+        world.nodes[dead].kill();
+        tokio::time::sleep(Duration::from_millis(50 * (round as u64 % 3))).await;
+        world.change(&with(Away));
+        world.restart(dead).await;
+        *members.lock() = world.members();
+        world.refills(dead);
+        world.change(&with(Refilling));
+        world.until_refilled().await;
+        world.change(&with(In));
+    }
+    ends.store(true, Ordering::Relaxed);
+    for (n, writer) in writers.into_iter().enumerate() {
+        let last = tokio::time::timeout(PATIENCE, writer).await.unwrap().unwrap();
+        for (inode, byte) in last.into_iter().enumerate() {
+            let found = world.equal(inode as u64).unwrap();
+            let slot = &found[n * SLOT as usize..][..SLOT as usize];
+            assert!(slot.iter().all(|found| *found == byte), "writer {n}, object {inode}");
+        }
+    }
+    println!("{} rounds", written.load(Ordering::Relaxed));
+}
