@@ -101,8 +101,8 @@ impl Chains {
                 let handle = found.handle;
                 let done = chains.carry_out(found, change, lock).await?;
                 // A head that was taken out meanwhile may be the only one to have it.
-                chains.table.serving(handle.chain, handle.target)?;
-                Ok(done)
+                let chain = chains.table.serving(handle.chain, handle.target)?;
+                chain.is_head(handle.target).then_some(done).ok_or(Status::StaleChain.into())
             })
             .await?;
         Ok(Some(done))

@@ -17,6 +17,9 @@
 //! before it serves a read or a change of these bytes. A change ends when all members of the version that is
 //! known at its end have it, or when its own target is no member any more.
 //!
+//! So a head must stay the head until it leaves the chain: a member before it would lack what it has begun.
+//! The leader puts a member that is taken in behind all that are in.
+//!
 //! **Reads are linearizable at every member.** A read waits for the locks of its range. A member that answers
 //! with a change's bytes has released the lock, so all members after it have the bytes; those before it hold
 //! their locks until they have been answered, and serve no read of the range meanwhile. So once a read has

@@ -118,6 +118,10 @@ pub struct World {
     dirs: Vec<TempDir>,
     clock: Arc<ManualClock>,
     version: u32,
+    /// Members in the order of the leader: one that is taken in goes behind all that are in.
+    order: Vec<usize>,
+    /// Members that are in.
+    are_in: Vec<usize>,
     /// Address that is told for a member, in place of its own.
     instead: Option<(usize, SocketAddr)>,
 }
@@ -133,7 +137,15 @@ impl World {
             nodes.push(Served::start(dir.path().to_owned(), clock.clone(), seed).await);
             dirs.push(dir);
         }
-        let mut world = Self { nodes, dirs, clock, version: 0, instead: None };
+        let mut world = Self {
+            nodes,
+            dirs,
+            clock,
+            version: 0,
+            order: (0..count).collect(),
+            are_in: vec![],
+            instead: None,
+        };
         world.change(&vec![In; count]);
         world
     }
@@ -144,7 +156,7 @@ impl World {
             address: Bytes::from(self.address(node).to_string()),
             state: *state,
         };
-        let members = states.iter().enumerate().map(member).collect();
+        let members = self.order.iter().map(|node| member((*node, &states[*node]))).collect();
         Chain { id: CHAIN, version: self.version, verifier: 42, members }
     }
 
@@ -156,6 +168,12 @@ impl World {
     /// A new version with these members, told to all that are not away.
     fn change(&mut self, states: &[MemberState]) {
         self.version += 1;
+        self.are_in.retain(|node| states[*node] == In);
+        let new =
+            self.order.iter().copied().filter(|node| states[*node] == In && !self.are_in.contains(node));
+        self.are_in = self.are_in.iter().copied().chain(new).collect();
+        let others = self.order.iter().copied().filter(|node| states[*node] != In);
+        self.order = self.are_in.iter().copied().chain(others).collect();
         for (node, state) in states.iter().enumerate() {
             if *state != Away {
                 self.tell(node, states);

@@ -147,8 +147,14 @@ async fn acknowledged_writes_stay_and_members_are_equal_whoever_dies() {
         world.change(&with(In));
     }
     ends.store(true, Ordering::Relaxed);
-    for (n, writer) in writers.into_iter().enumerate() {
-        let last = tokio::time::timeout(PATIENCE, writer).await.unwrap().unwrap();
+    let mut lasts = Vec::new();
+    for writer in writers {
+        lasts.push(tokio::time::timeout(PATIENCE, writer).await.unwrap().unwrap());
+    }
+    // Changes whose callers got no answer may still be under way.
+    let are_equal = |inode| (1..3).all(|node| world.bytes_at(node, inode) == world.bytes_at(0, inode));
+    crate::until("the members are equal", || (0..INODES).all(are_equal)).await;
+    for (n, last) in lasts.into_iter().enumerate() {
         for (inode, byte) in last.into_iter().enumerate() {
             let found = world.equal(inode as u64).unwrap();
             let slot = &found[n * SLOT as usize..][..SLOT as usize];
