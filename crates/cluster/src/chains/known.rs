@@ -46,7 +46,9 @@ impl Known {
             for target in &server.targets {
                 servers.insert(*target, server.id);
                 let condition = conditions.get(target);
-                let is_well = matches!(condition, Some(TargetCondition::Ok | TargetCondition::Full));
+                // Damaged blocks are mended from other members.
+                let serves = [TargetCondition::Ok, TargetCondition::Full, TargetCondition::Damaged];
+                let is_well = condition.is_some_and(|condition| serves.contains(condition));
                 let found = match (is_held, is_over) {
                     _ if lost.contains(target) => Presence::Lost,
                     (_, true) => Presence::Gone,
