@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use namespace::{ChainId, DeviceId, InodeId, NodeKey, TargetId, TargetState, read};
+use namespace::{ChainId, DeviceId, InodeId, MemberState, NodeKey, TargetId, TargetState, read};
 
 use super::change::id_text;
 use crate::cluster::Cluster;
@@ -91,7 +91,7 @@ impl Cluster {
     }
 
     /// A page of the files that have data on the target, or on the targets of the data server, of this name
-    /// or id. `after`: the `next` of the page before.
+    /// or id, and no copy elsewhere. `after`: the `next` of the page before.
     ///
     /// # Errors
     /// [`AdminError::Invalid`] if there is neither.
@@ -132,9 +132,14 @@ impl Cluster {
         Ok(FilesPage { paths, next })
     }
 
-    /// True if a member of the chain, in whatever state, is one of these targets.
+    /// True if no target but these has all data of the chain.
     fn is_on(&self, chain: ChainId, targets: &BTreeSet<TargetId>) -> bool {
-        self.members_of(chain).iter().any(|target| targets.contains(target))
+        let chains = self.chains();
+        let have_all: Vec<TargetId> = match chains.get(&chain) {
+            Some(chain) if chain.head().is_some() => chain.with_state(MemberState::In).collect(),
+            _ => self.members_of(chain),
+        };
+        have_all.iter().all(|target| targets.contains(target))
     }
 
     fn targets_of(&self, name: &str) -> Result<BTreeSet<TargetId>, AdminError> {
