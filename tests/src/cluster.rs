@@ -228,15 +228,20 @@ impl Cluster {
     /// Runs `heorot ARGUMENTS --admin FOLDER`, which must succeed, and returns its output.
     #[track_caller]
     pub fn admin(&self, arguments: &[&str]) -> String {
-        let output = Command::new(binary())
-            .args(arguments)
-            .arg("--admin")
-            .arg(&self.folder)
-            .output()
-            .unwrap_or_else(|e| panic!("run {}: {e}", binary().display()));
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "heorot {}: {error}", arguments.join(" "));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let output = self.try_admin(arguments);
+        output.unwrap_or_else(|error| panic!("heorot {}: {error}", arguments.join(" ")))
+    }
+
+    /// Runs `heorot ARGUMENTS --admin FOLDER`.
+    ///
+    /// # Errors
+    /// Its error output, if it fails.
+    #[track_caller]
+    pub fn try_admin(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = Command::new(binary()).args(arguments).arg("--admin").arg(&self.folder).output();
+        let output = output.unwrap_or_else(|e| panic!("run {}: {e}", binary().display()));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
     /// Output of `heorot status --json`, for any verdict.

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use namespace::{Chain, ChainId, ClusterMap, MemberState, TargetId};
-use parking_lot::RwLock;
 use tokio::sync::Notify;
+use tokio::sync::watch::Sender;
 use wire::data;
 
 use crate::chains::lease::Leases;
@@ -30,7 +30,7 @@ use crate::cluster::Cluster;
 #[derive(Default)]
 pub(crate) struct Chains {
     /// As they are now: members whose process has changed are away.
-    present: RwLock<Arc<BTreeMap<ChainId, Chain>>>,
+    present: Sender<Arc<BTreeMap<ChainId, Chain>>>,
     /// Notification that the map has changed: the leader looks at the chains.
     changed: Notify,
     leases: Leases,
@@ -52,7 +52,7 @@ impl Chains {
             let chain = chain.clone().with_processes(|target| processes.get(&target).copied());
             (chain.id, chain)
         };
-        *self.present.write() = Arc::new(map.chains.iter().map(present).collect());
+        self.present.send_replace(Arc::new(map.chains.iter().map(present).collect()));
         self.changed.notify_one();
     }
 }
@@ -61,7 +61,7 @@ impl Cluster {
     /// All chains of several targets, as they are now.
     #[must_use]
     pub fn chains(&self) -> Arc<BTreeMap<ChainId, Chain>> {
-        Arc::clone(&self.chains.present.read())
+        Arc::clone(&self.chains.present.borrow())
     }
 
     /// The target that calls for a column on this chain go to: the head, or the only target. While no member is in,
@@ -75,6 +75,23 @@ impl Cluster {
         let any = chain.members.iter().map(|member| member.target);
         let awaited = || any.clone().find(|target| !lost.contains(target)).or(any.clone().next());
         head.next().or_else(awaited).unwrap_or(TargetId(chain.id.0))
+    }
+
+    /// Returns when the chain has another head than `target`: a call to `target` need not be waited for.
+    pub fn until_not_head(
+        &self,
+        chain: ChainId,
+        target: TargetId,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let mut present = self.chains.present.subscribe();
+        let is_another = move |chains: &Arc<BTreeMap<ChainId, Chain>>| {
+            chains.get(&chain).and_then(Chain::head).is_some_and(|head| head != target)
+        };
+        async move {
+            if present.wait_for(is_another).await.is_err() {
+                std::future::pending().await // this metaserver ends
+            }
+        }
     }
 
     /// The target that a client with a layout to read calls, for a file with this number: files are spread over

@@ -17,21 +17,27 @@ const FILE_MIB: u32 = 48;
 /// Size of the file that is written meanwhile, in MiB.
 const DATA_MIB: &str = "4";
 
-/// Waits until all chains have all their members.
-fn until_whole(cluster: &Cluster) {
+fn until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
-    loop {
-        let status: serde_json::Value =
-            serde_json::from_str(&cluster.status_json()).expect("the status is JSON");
-        let chains = &status["chains"];
-        let is_whole = chains["count"].as_u64() > Some(0)
-            && ["refilling", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0);
-        if is_whole {
-            return;
-        }
-        assert!(began.elapsed() < WHOLE_TIME_MAX, "the chains are not whole: {chains}");
+    while !is_so() {
+        assert!(began.elapsed() < WHOLE_TIME_MAX, "not after {WHOLE_TIME_MAX:?}: {what}");
         std::thread::sleep(Duration::from_millis(200)); // between two looks
     }
+}
+
+/// Numbers of chains, by the state of their members.
+fn chains(cluster: &Cluster) -> serde_json::Value {
+    let status: serde_json::Value = serde_json::from_str(&cluster.status_json()).expect("the status is JSON");
+    status["chains"].clone()
+}
+
+/// Waits until all chains have all their members.
+fn until_whole(cluster: &Cluster) {
+    until("all chains have all members", || {
+        let chains = chains(cluster);
+        chains["count"].as_u64() > Some(0)
+            && ["refilling", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
+    });
 }
 
 fn cluster_with_copies(lab: &Lab, copies: usize) -> Cluster {
@@ -67,10 +73,12 @@ fn objects(dir: &Path, found: &mut BTreeMap<String, Vec<PathBuf>>) {
     }
 }
 
-/// Checks that each object is on as many targets as its file has copies, with the same bytes.
-fn check_copies(cluster: &Cluster, copies: usize) {
+/// Checks that each object is on as many targets of these data servers as its file has copies, with the same bytes.
+fn check_copies(cluster: &Cluster, data_servers: impl IntoIterator<Item = usize>, copies: usize) {
     let mut found = BTreeMap::new();
-    objects(cluster.folder(), &mut found);
+    for number in data_servers {
+        objects(&cluster.folder().join(format!("ds{number}")), &mut found);
+    }
     assert!(found.len() >= 2, "{found:?}");
     for (name, paths) in found {
         assert_eq!(paths.len(), copies, "{name}: {paths:?}");
@@ -115,7 +123,7 @@ fn copies_survive_data_servers_that_are_killed_one_after_another() {
         }
         pnfs.run("sync");
         v3.run("sync");
-        check_copies(&cluster, copies);
+        check_copies(&cluster, 0..DATA_SERVERS, copies);
     }
 }
 
@@ -139,5 +147,35 @@ fn acknowledged_data_survive_all_data_servers_killed_at_once() {
     let (said, stalls) = work.end();
     println!("all killed at once, {} rounds: longest operation {:.2} s", said.trim(), longest(&stalls));
     client.run("sync");
-    check_copies(&cluster, 2);
+    check_copies(&cluster, 0..DATA_SERVERS, 2);
+}
+
+#[test]
+fn copies_move_off_a_data_server_that_drains_and_replace_those_of_a_lost_one() {
+    let lab = Lab::open();
+    let mut cluster = cluster_with_copies(&lab, 2);
+    cluster.admin(&["set", "replace_after", "10s"]);
+    let client = lab.client("writer");
+    cluster.mount(&client, "vers=4.2");
+    make_file(&client);
+    let path = format!("{MOUNT_POINT}/work");
+    let mut work = Work::begin(&client, "data", stalls::DATA, &[&path, DATA_MIB]);
+    work.does_more(1);
+    cluster.admin(&["node", "drain", "ds0"]);
+    until("the drained data server is empty", || {
+        cluster.try_admin(&["node", "remove", "ds0", "--role", "ds"]).is_ok()
+    });
+    cluster.ds(0).stop();
+    work.does_more(2);
+    check_file(&client);
+    until_whole(&cluster);
+    cluster.ds(1).kill();
+    until("a copy is missing", || chains(&cluster)["incomplete"] != 0);
+    until_whole(&cluster);
+    work.does_more(2);
+    check_file(&client);
+    let (said, stalls) = work.end();
+    println!("drained, then lost, {} rounds: longest operation {:.2} s", said.trim(), longest(&stalls));
+    client.run("sync");
+    check_copies(&cluster, 2..DATA_SERVERS, 2);
 }

@@ -42,7 +42,13 @@ impl Data {
                 let handle = ObjectHandle { target: target.0, ..object }.seal(&key);
                 let arguments = arguments(handle);
                 let call = try_once(&cluster.data_servers, target, procedure, &arguments, TIME_MAX);
-                match call.await {
+                let outcome = tokio::select! {
+                    biased;
+                    outcome = call => outcome,
+                    // It may still be carried out: the data server hangs, or is cut off.
+                    () = cluster.until_not_head(ChainId(object.chain), target) => Err(FileError::NoAnswer),
+                };
+                match outcome {
                     Err(why @ FileError::Away) => wait_for_return(why).await?,
                     Err(why @ FileError::NoAnswer) if is_repeatable(procedure) => {
                         wait_for_return(why).await?;
