@@ -300,3 +300,74 @@ fn begin(
     dir.file().sync_all()?;
     Ok(State { file, room, written, number, changed: fresh })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::SystemDisk;
+
+    fn name(inode: u64) -> ObjectName {
+        ObjectName { inode, column: 0, volume: 1, generation: 1 }
+    }
+
+    fn open(dir: &std::path::Path) -> (ChangeLog, HashMap<ObjectName, Regions>) {
+        ChangeLog::open(HeldDir::open(dir).unwrap(), &SystemDisk).unwrap()
+    }
+
+    #[test]
+    fn a_log_that_is_full_begins_anew_and_forgets_nothing_that_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, before) = open(dir.path());
+        assert!(before.is_empty());
+        log.note(&SystemDisk, &name(0), 3..=u32::MAX, 1).unwrap();
+        for inode in 1..=RECORDS_MIN as u64 {
+            let number = log.note(&SystemDisk, &name(inode % 100 + 1), 0..=0, 1).unwrap();
+            if inode % 3 > 0 {
+                log.settled(&SystemDisk, &name(inode % 100 + 1), number).unwrap();
+            }
+        }
+        log.note(&SystemDisk, &name(200), 7..=8, 2).unwrap();
+        let number = log.note(&SystemDisk, &name(201), 1..=1, 2).unwrap();
+        // A change after the settling began.
+        log.note(&SystemDisk, &name(201), 2..=2, 2).unwrap();
+        log.settled(&SystemDisk, &name(201), number).unwrap();
+        log.sync(&SystemDisk, log.number()).unwrap();
+        let names = |log: &ChangeLog| {
+            let mut names: Vec<_> = log.changed(u64::MAX).into_iter().map(|(name, _)| name).collect();
+            names.sort();
+            names
+        };
+        let noted = names(&log);
+        assert_eq!(
+            log.changed(2).iter().filter(|(name, _)| name.inode >= 200).count(),
+            0,
+            "they are younger"
+        );
+        drop(log);
+        let (log, doubtful) = open(dir.path());
+        assert_eq!(names(&log), noted, "a restart notes them again");
+        assert_eq!(doubtful.len(), noted.len());
+        assert_eq!(doubtful[&name(0)].ranges(), [3..=u32::MAX]);
+        assert_eq!(doubtful[&name(200)].ranges(), [7..=7, 8..=8]);
+        assert_eq!(doubtful[&name(201)].ranges(), [2..=2]);
+    }
+
+    #[test]
+    fn a_record_that_is_not_sound_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, _) = open(dir.path());
+        for inode in 1..=3 {
+            log.note(&SystemDisk, &name(inode), 0..=0, 1).unwrap();
+        }
+        drop(log);
+        let path = dir.path().join(FILE);
+        let whole = std::fs::read(&path).unwrap();
+        for bit in RECORD_BYTES * 8..2 * RECORD_BYTES * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let found = replay(&bytes);
+            assert!(found.len() == 2 && !found.contains_key(&name(2)), "bit {bit}");
+        }
+        assert!(replay(&whole[..RECORD_BYTES + 9]).contains_key(&name(1)));
+    }
+}

@@ -213,3 +213,21 @@ fn where_only_the_scrubber_verifies_a_read_does_not() {
     objects.set_verify(Verify::Read);
     assert_eq!(objects.read(at(1), 0, 10), Err(ObjectError::Damaged));
 }
+
+/// A removal that a crash cut short may leave the sum file, and a column may come back to its target.
+#[test]
+fn an_object_that_is_made_does_not_get_the_sums_of_an_earlier_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path());
+    put(target.objects(), 1, 0, &text(2 * BLOCK, 1));
+    target.objects().settle_all();
+    drop(target);
+    std::fs::remove_file(file(dir.path(), 1)).unwrap();
+    let target = open(dir.path());
+    put(target.objects(), 1, BLOCK, b"new");
+    assert_eq!(get(target.objects(), 1).unwrap()[BLOCK as usize..], *b"new");
+    target.objects().remove(&[name(1)]).unwrap();
+    assert!(!sum_file(dir.path(), 1).exists(), "it goes with its object");
+    assert_eq!(target.objects().count(), 0);
+    assert!(target.objects().list(None, 10).unwrap().objects.is_empty());
+}
