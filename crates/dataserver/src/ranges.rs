@@ -123,6 +123,7 @@ impl Objects {
             self.take_room(reserve.needed)?;
             let open = self.find(object.name)?;
             let _entered = self.enter(&open, object)?;
+            self.begin_sums(&object.name, &open, offset)?;
             let outcome = self.disk.allocate(&open.file, offset, len);
             open.touch();
             outcome.map_err(|e| self.trouble("allocate in", &object.name, e))?;

@@ -92,6 +92,9 @@ impl Objects {
     pub(crate) fn set_length(&self, name: ObjectName, len: u64) -> Result<(), ObjectError> {
         end_of(len, 0)?;
         let open = self.find(name)?;
+        if len > 0 {
+            self.begin_sums(&name, &open, 0)?;
+        }
         let outcome = {
             let mut changing = open.writing.lock();
             match open.stat().map_err(|e| self.trouble("look at", &name, e))?.len.cmp(&len) {

@@ -176,6 +176,22 @@ impl Objects {
         settled.map_err(|e| self.trouble("note the removal of", name, e))
     }
 
+    /// Makes the sum file of an object that gets longer by zeros, which need no sums: an object with a length
+    /// and without a sum file has lost it.
+    pub(crate) fn begin_sums(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        offset: u64,
+    ) -> Result<(), ObjectError> {
+        if open.sums.get().is_none() {
+            let mut changing = open.writing.lock();
+            self.note_change(name, &mut changing, offset..offset, true)?;
+            self.sum_file(name, open)?;
+        }
+        Ok(())
+    }
+
     /// Writes a payload, and the sums of its blocks. `sums` has those of the blocks that it covers whole.
     pub(crate) fn write_summed(
         &self,

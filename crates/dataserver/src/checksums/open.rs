@@ -33,6 +33,11 @@ impl Objects {
                 let is_empty = object.file.metadata().map_err(fail)?.len() == 0;
                 if !is_empty && !is_doubtful {
                     self.checksums.findings.unsummed();
+                    tracing::warn!(
+                        target = %self.root.path().display(), object = %name,
+                        "an object has no sum file: it is summed as it is, and cannot be verified before. Was something removed \
+                         below this directory?"
+                    );
                 }
                 is_empty
             }

@@ -231,3 +231,19 @@ fn an_object_that_is_made_does_not_get_the_sums_of_an_earlier_one() {
     assert_eq!(target.objects().count(), 0);
     assert!(target.objects().list(None, 10).unwrap().objects.is_empty());
 }
+
+#[test]
+fn room_that_is_reserved_and_never_written_is_no_object_without_sums() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path());
+    target.objects().make(&[name(1)]).unwrap();
+    target.objects().settle_all();
+    target.objects().allocate(at(1), 0, 3 * BLOCK).unwrap();
+    target.objects().settle_all();
+    drop(target);
+    let target = open(dir.path());
+    assert!(get(target.objects(), 1).unwrap() == vec![0; 3 * BLOCK_BYTES]);
+    assert_eq!(target.objects().checksum_counts(), dataserver::ChecksumCounts::default());
+    flip(&file(dir.path(), 1), 8 * BLOCK);
+    assert_eq!(get(target.objects(), 1), Err(ObjectError::Damaged));
+}
