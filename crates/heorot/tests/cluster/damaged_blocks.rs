@@ -44,7 +44,7 @@ async fn a_flipped_bit_on_a_disk_is_an_error_for_the_client_and_shown_to_the_ope
     flipped.write_all_at(&[7 ^ 1], BLOCK + 5000).unwrap();
     for (offset, count) in [(BLOCK, 16), (BLOCK + 5000, 1), (2 * BLOCK - 16, 16)] {
         let error = client.read(file.clone(), offset, count).await.expect_err("its block is damaged");
-        assert!(error.to_string().contains("IO"), "{error}");
+        assert!(error.to_string().contains("i/o error"), "{error}");
     }
     assert_eq!(client.read(file.clone(), 2 * BLOCK, 16).await.unwrap()[..], [7; 16], "another block");
     cluster.data_servers[0].as_mut().unwrap().wait_for_log("a block of an object does not fit its checksum");
