@@ -202,6 +202,12 @@ impl Net {
         self.blocked.contains(&(from, to))
     }
 
+    /// True if no link is broken.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.blocked.is_empty()
+    }
+
     /// Repairs all links.
     pub fn unblock_all(&mut self) {
         self.blocked.clear();
@@ -210,6 +216,9 @@ impl Net {
     /// Returns the calls that have arrived; passes answers to their callers.
     pub fn arrived(&mut self, now_ms: u64) -> Vec<Arrival> {
         self.now_ms = now_ms;
+        if self.under_way.first_key_value().is_none_or(|((due_ms, _), _)| *due_ms > now_ms) {
+            return vec![];
+        }
         let later = self.under_way.split_off(&(now_ms + 1, 0));
         let due = std::mem::replace(&mut self.under_way, later);
         let due = due.into_values().filter(|(from, to, _)| !self.blocked.contains(&(*from, *to)));

@@ -252,16 +252,20 @@ impl Streams {
         self.now_ms = now_ms;
         let mut wakers = vec![];
         self.connect_due(net, &mut wakers);
+        let is_whole = net.is_whole();
         for link in self.links.values_mut() {
             let [one, other] = link.addresses;
-            let blocked = [net.is_blocked(one, other), net.is_blocked(other, one)];
+            let blocked = match is_whole {
+                true => [false, false],
+                false => [net.is_blocked(one, other), net.is_blocked(other, one)],
+            };
             if !blocked.contains(&true) {
                 link.blocked_since_ms = None;
             } else if now_ms - *link.blocked_since_ms.get_or_insert(now_ms) >= SILENCE_MS_MAX {
                 link.break_end(0, &mut wakers);
             }
             for (end, is_blocked) in blocked.into_iter().enumerate() {
-                if !is_blocked {
+                if !is_blocked && link.is_due(end, now_ms) {
                     let is_up = self.listeners.contains_key(&link.addresses[1 - end]);
                     link.deliver(end, now_ms, is_up, &mut wakers);
                 }
@@ -319,9 +323,14 @@ impl Link {
         wakers.extend(self.pipes[1 - end].reader.take());
     }
 
+    /// True if something from end `end` is to be delivered.
+    fn is_due(&self, end: usize, now_ms: u64) -> bool {
+        self.pipes[end].in_flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms)
+    }
+
     /// Delivers what is due from end `end` to the other. `is_up`: the machine there is.
     fn deliver(&mut self, end: usize, now_ms: u64, is_up: bool, wakers: &mut Vec<Waker>) {
-        while self.pipes[end].in_flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
+        while self.is_due(end, now_ms) {
             if self.ends[1 - end].dropped >= 2 {
                 // Nobody has this stream: the machine says so, once it is up.
                 if is_up || !self.ends[1 - end].is_dark {
