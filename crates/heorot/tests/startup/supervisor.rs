@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::process::{ADMIN_PORT, Server, heorot, own_ip, wait_until};
 
@@ -44,14 +44,15 @@ fn a_server_that_cannot_be_restarted_now_is_restarted_later_and_the_others_go_on
     up.ready();
     let (parent, first) = (up.child.id(), data_server(up.child.id()).expect("it runs"));
 
-    let limit = |descriptors| {
-        let pid = Pid::from_child(&up.child);
-        prlimit(Some(pid), Resource::Nofile, descriptors).unwrap()
+    let limit = |current| {
+        let (pid, maximum) = (Pid::from_child(&up.child), getrlimit(Resource::Nofile).maximum);
+        prlimit(Some(pid), Resource::Nofile, Rlimit { current, maximum }).unwrap().current
     };
-    let before = limit(Rlimit { current: Some(1), maximum: None });
+    let before = limit(Some(1));
     kill(first);
     std::thread::sleep(std::time::Duration::from_secs(1));
-    limit(Rlimit { current: before.current, maximum: None });
+    assert_eq!(data_server(parent), None);
+    limit(before);
     wait_until("it is restarted", &mut [&mut up], || data_server(parent).is_some_and(|pid| pid != first));
 
     std::fs::remove_file(&program).unwrap();
