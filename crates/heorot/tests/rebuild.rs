@@ -326,6 +326,7 @@ fn a_metaserver_with_damaged_pages_in_its_store_fills_itself_from_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let mut group = start_three(dir.path());
     let before = group[0].voters();
+    wait_until_noted(&group[2], 3);
     group[2].stop();
     damage_pages(&group[2].dir.join("namespace.redb"));
     let said = group[2].start();
