@@ -1,11 +1,12 @@
-//! Care of the targets in the background: settling of sums, and scrubs. Each target has tasks of its own, so
+//! Care of the targets in the background: settling of sums, mending of damaged blocks,
+//! and scrubs. Each target has tasks of its own, so
 //! that a disk that hangs holds no other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::checksums::{ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Verify};
 use crate::server::DataServer;
@@ -16,6 +17,12 @@ const SETTLE_EVERY: Duration = Duration::from_secs(1);
 /// Interval of the looks whether a scrub is due, of the notes of its progress, and of the tries after an
 /// error.
 const SCRUB_LOOK: Duration = Duration::from_secs(60);
+/// Interval of the attempts to mend blocks that could not be mended.
+const MEND_AGAIN: Duration = Duration::from_secs(10);
+/// Pause between two passes over the damaged blocks, some of which may be damaged at all members.
+const MEND_PAUSE: Duration = Duration::from_millis(100);
+/// Blocks of a target that are mended at a time: clients' reads that wait for others have places, too.
+const MENDS_AT_A_TIME: usize = 8;
 /// A scrub is not slower than this, so that a small target is not read for weeks.
 const SCRUB_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 /// An object costs at least as much time as the reading of so many bytes, since a disk has to seek.
@@ -85,6 +92,7 @@ impl DataServer {
         for target in self.present_targets() {
             tasks.spawn(settle(Arc::clone(&self), Arc::clone(target)));
             tasks.spawn(scrub(Arc::clone(&self), Arc::clone(target)));
+            tasks.spawn(mend(Arc::clone(&self), Arc::clone(target)));
         }
         while tasks.join_next().await.is_some() {}
         // No target is there.
@@ -101,6 +109,27 @@ async fn settle(server: Arc<DataServer>, target: Arc<Target>) {
             Ok(())
         });
         let _ = settled.await; // a failure is logged where it happens
+    }
+}
+
+/// Mends damaged blocks of objects with copies, for ever: at once when one is found, and again in intervals,
+/// since the other members may have been away.
+async fn mend(server: Arc<DataServer>, target: Arc<Target>) {
+    loop {
+        let _ = timeout(MEND_AGAIN, target.objects().checksums.findings.news()).await;
+        let mut after = None;
+        loop {
+            let page = target.objects().checksums.findings.damaged_after(after, MENDS_AT_A_TIME);
+            let Some(last) = page.last().copied() else { break };
+            after = Some(last);
+            let mut mends = JoinSet::new();
+            for (name, block) in page {
+                let (chains, target) = (Arc::clone(&server.chains), Arc::clone(&target));
+                mends.spawn(async move { chains.mend_found(&target, name, block).await });
+            }
+            while mends.join_next().await.is_some() {}
+        }
+        sleep(MEND_PAUSE).await;
     }
 }
 

@@ -14,6 +14,7 @@ use wire::handle::Holder;
 use wire::rpc::Rejection;
 
 use crate::chain::{Caller, Chains};
+use crate::checksums::BLOCK_BYTES;
 use crate::disk::Place;
 use crate::epoch::ObjectRef;
 use crate::object::{ObjectName, ObjectStat};
@@ -103,6 +104,8 @@ impl DataProgram {
             }
             // Of a column without copies.
             Call::Member(_) => Reply::Member(Err(Status::Invalid)),
+            Call::Mend(_) => Reply::Mend(Err(Status::Invalid)),
+            Call::Block(_) => Reply::Block(Err(Status::Invalid)),
         }
     }
 
@@ -332,6 +335,7 @@ fn payload_bytes(call: &Call) -> usize {
     let asked = match call {
         Call::Read(args) => args.count,
         Call::ReadPlus(args) => args.count,
+        Call::Block(_) => BLOCK_BYTES as u32,
         _ => 0,
     };
     asked.min(READ_BYTES_MAX) as usize
@@ -371,5 +375,7 @@ fn failed(reply: &Reply) -> bool {
         Reply::Stat(res) => res.is_err(),
         Reply::Chain(res) => res.is_err(),
         Reply::Member(res) => res.is_err(),
+        Reply::Mend(res) => res.is_err(),
+        Reply::Block(res) => res.is_err(),
     }
 }

@@ -10,9 +10,9 @@ use nfs::{Peer, PeerKey};
 use parking_lot::Mutex;
 use wire::data;
 
-/// Connections remembered; when there are more, all are forgotten and end. Three for each of 1024 data
+/// Connections remembered; when there are more, all are forgotten and end. Four for each of 1024 data
 /// servers.
-const PEERS_MAX: usize = 3072;
+const PEERS_MAX: usize = 4096;
 
 /// Use of a connection. A called server reads the calls of one connection in turn, and stops when those under
 /// way hold much memory. So calls that wait for a third server have other connections than calls that such
@@ -25,6 +25,8 @@ pub(crate) enum Use {
     Relay,
     /// Changes that go from one member of a chain to the next.
     Forward,
+    /// Damaged blocks that the head of their chain is asked to mend: changes wait for them.
+    Mend,
 }
 
 /// The other data servers.

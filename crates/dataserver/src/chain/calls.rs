@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 use wire::data::{Call, Reply, Run, Status};
-use wire::data::{allocate, commit, copy, make, read, read_plus, remove, seek, stat, write};
+use wire::data::{allocate, block, commit, copy, make, read, read_plus, remove, seek, stat, write};
 use wire::handle::{Holder, ObjectHandle};
 
 use super::{Caller, Chains, Change, Done, Source, Trouble};
@@ -116,6 +116,11 @@ impl DataProgram {
                 let Caller::Server(connection) = caller else { return Err(MayBeDone) };
                 answer(self.chains.change_member(found, args.change, connection).await, Reply::Member)
             }
+            Call::Mend(args) => answer(self.chains.mend_for_member(found, args).await, Reply::Mend),
+            Call::Block(args) => {
+                let block = self.chains.block_for_head(&found, args.block).await;
+                answer(block.map(|bytes| block::ResOk { payload: bytes.into() }), Reply::Block)
+            }
             Call::Write(write::Args { offset, stable, data, .. }) => {
                 let count = data.len() as u32;
                 let done = self.change(found, Change::Write { offset, data, stable }, caller).await;
@@ -171,7 +176,7 @@ impl DataProgram {
         offset: u64,
         len: u64,
         caller: Caller,
-        work: impl FnOnce(&Objects, crate::ObjectRef) -> Result<T, crate::ObjectError> + Send + 'static,
+        work: impl Fn(&Objects, crate::ObjectRef) -> Result<T, crate::ObjectError> + Clone + Send + 'static,
     ) -> Result<T, Trouble> {
         let object = found.object;
         let range = offset..offset.saturating_add(len);
@@ -305,6 +310,8 @@ fn handle_of(call: &Call) -> Option<&Bytes> {
         Call::Punch(args) => Some(&args.handle),
         Call::Copy(args) => Some(&args.handle),
         Call::Member(args) => Some(&args.handle),
+        Call::Mend(args) => Some(&args.handle),
+        Call::Block(args) => Some(&args.handle),
         Call::Make(_) | Call::Remove(_) | Call::Stat(_) => None,
         Call::List(_) | Call::Status(_) | Call::Chain(_) => None,
     }

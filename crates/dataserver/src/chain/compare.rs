@@ -1,13 +1,15 @@
 //! Refilling one object: what differs between the head's and the member's is sent.
 
 use bytes::{Bytes, BytesMut};
-use wire::data::{Procedure, Run, member, read, read_plus};
+use wire::data::{Procedure, Run, Status, member, read, read_plus};
 use wire::handle::{FileHandle, ObjectHandle};
 
 use super::locks::{Kind, RangeLock, WHOLE};
 use super::refill::{Refill, Stopped};
+use crate::checksums::BLOCK;
 use crate::epoch::{CallEpoch, Epoch, Mark, ObjectRef};
 use crate::object::ObjectName;
+use crate::objects::ObjectError;
 use crate::peers::Use;
 use crate::ranges;
 
@@ -15,6 +17,16 @@ use crate::ranges;
 const REGION_BYTES: u64 = 1 << 20;
 /// Time limit of the member's answer. Its lock may be held by changes that wait for the member after it.
 const CALL_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Outcome of the comparison of a region.
+enum Compared {
+    /// The member's region is that of the head now.
+    Equal,
+    /// The object was removed meanwhile.
+    Removed,
+    /// A block of the head's is damaged.
+    Damaged,
+}
 
 /// An object with its epochs at the head, which stay as long as a lock of it is held.
 #[derive(Clone, Copy)]
@@ -30,10 +42,11 @@ impl Refill {
         let mut at = 0;
         while at < len {
             let end = len.min(at + REGION_BYTES);
-            if !self.region(name, at, end).await? {
-                return Ok(()); // removed meanwhile
+            match self.region(name, at, end).await? {
+                Compared::Equal => at = end,
+                Compared::Removed => return Ok(()),
+                Compared::Damaged => self.mend(name, at..end).await?,
             }
-            at = end;
         }
         let _lock = self.lock(name, WHOLE).await;
         let Some(object) = self.marked(name).await? else { return Ok(()) };
@@ -58,26 +71,39 @@ impl Refill {
         Ok(Some(len))
     }
 
-    /// Compares a region, and sends it if it differs. False: the object was removed.
-    async fn region(&self, name: ObjectName, at: u64, end: u64) -> Result<bool, Stopped> {
+    /// Compares a region, and sends it if it differs.
+    async fn region(&self, name: ObjectName, at: u64, end: u64) -> Result<Compared, Stopped> {
         let len = end - at;
         self.chains.pace.take(len, self.chains.metrics.forwards.get()).await;
         let _lock = self.lock(name, at..end).await;
         self.still_leads()?;
-        let Some(object) = self.marked(name).await? else { return Ok(false) };
+        let Some(object) = self.marked(name).await? else { return Ok(Compared::Removed) };
         let own = object.own();
         let (own, theirs) = tokio::join!(
             self.target.run(move |o| o.read_runs(own, at, len as usize)),
             self.read(object, at, len)
         );
         self.chains.metrics.refill_compared.inc_by(len);
-        let own = own?;
-        let theirs = theirs?.into_iter().map(|run| match run {
-            Run::Data(data) => ranges::Run::Data(data.to_bytes()),
-            Run::Hole(len) => ranges::Run::Hole(len),
-        });
-        if flat(own.iter(), len) == flat(theirs.collect::<Vec<_>>().iter(), len) {
-            return Ok(true);
+        let own = match own {
+            Err(ObjectError::Damaged | ObjectError::Io) => return Ok(Compared::Damaged),
+            own => own?,
+        };
+        let own_bytes = flat(own.iter(), len);
+        let theirs = match theirs {
+            // The blocks are rewritten whole: a part of a damaged one is not written.
+            Err(Stopped::Failed(Some(Status::Damaged | Status::Io))) => {
+                let fill = member::Fill { offset: at, data: own_bytes.freeze().into() };
+                self.call(object, member::Change::Fill(fill)).await?;
+                self.chains.metrics.refilled.inc_by(len);
+                return Ok(Compared::Equal);
+            }
+            theirs => theirs?.into_iter().map(|run| match run {
+                Run::Data(data) => ranges::Run::Data(data.to_bytes()),
+                Run::Hole(len) => ranges::Run::Hole(len),
+            }),
+        };
+        if own_bytes == flat(theirs.collect::<Vec<_>>().iter(), len) {
+            return Ok(Compared::Equal);
         }
         let mut offset = at;
         for run in own {
@@ -91,7 +117,19 @@ impl Refill {
             offset += len;
         }
         self.chains.metrics.refilled.inc_by(len);
-        Ok(true)
+        Ok(Compared::Equal)
+    }
+
+    /// Mends the head's own blocks, which must not be spread.
+    async fn mend(&self, name: ObjectName, range: std::ops::Range<u64>) -> Result<(), Stopped> {
+        let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
+        let damaged = self.target.run(move |o| o.damaged_blocks(name, blocks)).await?;
+        for block in damaged {
+            if !self.chains.mend_found(&self.target, name, block).await {
+                return Err(Stopped::Failed(Some(Status::Damaged)));
+            }
+        }
+        self.still_leads()
     }
 
     /// Removes an object at the member that the head does not have.

@@ -26,6 +26,10 @@ const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
 const WARN_AFTER: u32 = 16;
 /// Pause between such lines in the log, of all chains.
 const WARN_PAUSE: Duration = Duration::from_secs(5);
+/// Attempts at a change whose block is damaged here alone, and the pause between them. After them this member
+/// must leave the chain, for the others have the change.
+const DAMAGED_ATTEMPTS: u32 = 20;
+const DAMAGED_PAUSE: Duration = Duration::from_millis(100);
 /// Time that a member waits to hear of the version of a forwarded change.
 const VERSION_HOLD: Duration = Duration::from_secs(2);
 
@@ -47,7 +51,8 @@ pub(super) enum NotPassed {
     /// This target is no member any more: its change does not count, and is undone when the target is
     /// refilled.
     NoMember,
-    /// The next member has no room for the change, or cannot do it, and has done nothing.
+    /// The next member has no room for the change, or cannot do it, or it covers a part of a block that is
+    /// damaged at all members; and it has done nothing.
     Refused(Status),
 }
 
@@ -183,13 +188,34 @@ impl Chains {
             }
             _ => None,
         };
-        let (own, passed) = match change.is_own_first() {
-            true => match change.own_work(&found).await {
-                Ok(done) => (Ok(done), self.pass_on(&found, &change).await),
-                Err(error) => return Err(self.not_prepared(&found, error)),
-            },
-            false => tokio::join!(change.own_work(&found), self.pass_on(&found, &change)),
+        let mut attempts = 0;
+        let (own, passed) = loop {
+            let (own, passed) = match change.is_own_first() {
+                true => match change.own_work(&found).await {
+                    Ok(done) => (Ok(done), self.pass_on(&found, &change).await),
+                    Err(error) => return Err(self.not_prepared(&found, error)),
+                },
+                false => tokio::join!(self.own_work(&found, &change), self.pass_on(&found, &change)),
+            };
+            match (&own, &passed) {
+                // No member has the whole block, of which the change covers a part. None has changed it.
+                (Err(ObjectError::Damaged), Err(NotPassed::Refused(Status::Damaged))) => {
+                    return Err(Status::Damaged.into());
+                }
+                (Err(ObjectError::Damaged), Ok(chain)) if !chain.has_next_in(found.handle.target) => {
+                    return Err(Status::Damaged.into());
+                }
+                // By now another member has the block whole.
+                (Err(ObjectError::Damaged), Ok(_)) if attempts < DAMAGED_ATTEMPTS => {}
+                (Ok(_), Err(NotPassed::Refused(Status::Damaged))) => {}
+                _ => break (own, passed),
+            }
+            attempts += 1;
+            tokio::time::sleep(DAMAGED_PAUSE).await;
         };
+        if passed == Err(NotPassed::NoMember) {
+            return Err(Status::StaleChain.into());
+        }
         let reserve = own.map_err(|error| self.own_failure(&found, error))?;
         match passed {
             Ok(chain) => {
@@ -247,7 +273,9 @@ impl Chains {
                     return Ok(chain);
                 }
                 Ok(Ok(())) => continue,
-                Ok(Err(status @ (Status::NoSpace | Status::NotSupported))) if change.can_be_taken_back() => {
+                Ok(Err(status @ (Status::NoSpace | Status::NotSupported | Status::Damaged)))
+                    if change.can_be_taken_back() =>
+                {
                     return Err(NotPassed::Refused(status));
                 }
                 Ok(Err(status)) => format!("it answers {status:?}"),

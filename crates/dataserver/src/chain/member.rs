@@ -1,5 +1,5 @@
-//! Changes of one member alone, ordered by the head, which holds the lock of their range: refilling, and
-//! times.
+//! Changes of one member alone, ordered by the head, which holds the lock of their range: refilling,
+//! mended blocks, and times.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use wire::data::{Status, member};
 
 use super::locks::{Kind, WHOLE};
 use super::{CALL_TIME_MAX, Chains, Sender, Trouble};
+use crate::checksums::BLOCK;
 use crate::epoch::Mark;
 use crate::objects::{ObjectError, Objects};
 use crate::server::Found;
@@ -26,13 +27,14 @@ impl Chains {
             return Err(Status::Invalid.into());
         }
         let bytes = match &change {
-            member::Change::Fill(fill) => fill.data.len(),
+            member::Change::Fill(fill) | member::Change::Mend(fill) => fill.data.len(),
             _ => 0,
         };
         let chain = self.of_version(&found.handle, bytes).await?;
         let own = chain.member(found.handle.target).ok_or(Status::StaleChain)?;
-        // The data of a member that is in are changed along the chain only.
-        if !own.is_refilling && !matches!(change, member::Change::Modified(_)) {
+        // The data of a member that is in are changed along the chain only, unless they are damaged.
+        let is_of_all = matches!(change, member::Change::Modified(_) | member::Change::Mend(_));
+        if !own.is_refilling && !is_of_all {
             return Err(Status::StaleChain.into());
         }
         self.check_sender(&found.handle, Sender::Refills, connection)?;
@@ -41,6 +43,8 @@ impl Chains {
             member::Change::Clear(clear) => clear.offset..clear.offset.saturating_add(clear.len),
             // The head holds a shared lock, and no change is under way.
             member::Change::Modified(_) | member::Change::Sync => 0..0,
+            // Changes that wait for the block hold their locks.
+            member::Change::Mend(_) => 0..0,
             member::Change::Make(_) | member::Change::Length(_) | member::Change::Remove => WHOLE,
         };
         let deadline = Instant::now() + CALL_TIME_MAX;
@@ -76,6 +80,9 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
         member::Change::Length(len) => o.set_length(object.name, len),
         member::Change::Sync => o.commit(object),
         member::Change::Remove => o.remove(&[object.name]),
+        member::Change::Mend(member::Fill { offset, data }) => {
+            o.mend_block(object.name, offset / BLOCK, &data.to_bytes()).map(drop)
+        }
         member::Change::Modified(told_ns) => o.tell_time(object.name, told_ns),
     }
 }

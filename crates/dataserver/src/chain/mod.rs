@@ -43,11 +43,13 @@ mod forward;
 mod lead;
 mod locks;
 mod member;
+mod mend;
 mod metrics;
 mod objects;
 mod read;
 mod refill;
 mod stat;
+mod stuck;
 mod table;
 mod tell;
 
@@ -178,6 +180,9 @@ pub(crate) struct Chains {
     warned: Mutex<Option<Instant>>,
     refilled: refill::RefilledMembers,
     pace: refill::Pace,
+    /// Changes that wait for a block of this server to be mended.
+    stuck: stuck::StuckChanges,
+    mends: Semaphore,
 }
 
 impl Chains {
@@ -196,6 +201,8 @@ impl Chains {
             warned: Mutex::default(),
             refilled: refill::RefilledMembers::default(),
             pace: refill::Pace::default(),
+            stuck: stuck::StuckChanges::default(),
+            mends: Semaphore::new(mend::MENDS_AT_A_TIME),
         })
     }
 

@@ -12,22 +12,40 @@ use super::{CALL_TIME_MAX, Caller, Chains, Trouble};
 use crate::objects::{ObjectError, Objects};
 use crate::server::Found;
 
+/// Attempts at a read whose blocks were mended: the disk may damage others meanwhile. More than blocks of the
+/// largest read.
+const READ_MENDS_MAX: u32 = 64;
+
 impl Chains {
-    /// Reads `range` by `work`.
+    /// Reads `range` by `work`. A block that is damaged or unreadable is mended first, and the range is read
+    /// again.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         found: &Found,
         range: Range<u64>,
         caller: Caller,
-        work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
+        work: impl Fn(&Objects) -> Result<T, ObjectError> + Clone + Send + 'static,
     ) -> Result<T, Trouble> {
         if found.handle.chain_version != 0 {
             return self.read_by_member(found, range, work).await;
         }
-        let lock = self.lock_to_read(found, range, caller).await?;
-        let done = found.target.run(work).await;
-        drop(lock);
         let objects = found.target.objects();
+        let mut attempts = 0;
+        let done = loop {
+            let lock = self.lock_to_read(found, range.clone(), caller).await?;
+            let done = found.target.run(work.clone()).await;
+            // The head needs the lock to mend a block.
+            drop(lock);
+            attempts += 1;
+            let may_be_damage = matches!(done, Err(ObjectError::Damaged | ObjectError::Io));
+            if !may_be_damage || objects.check().is_err() || attempts > READ_MENDS_MAX {
+                break done;
+            }
+            let mended = self.mend_to_read(found, &range).await?;
+            if mended == 0 && matches!(done, Err(ObjectError::Io)) {
+                break done;
+            }
+        };
         if done.is_err() && (objects.failed() || objects.lost()) {
             // The target is about to leave the chain, and the other members have the bytes.
             return Err(Status::ChainWaits.into());

@@ -76,6 +76,11 @@ impl Chain {
         self.members.get(at + 1)
     }
 
+    /// True if the member after `target` is in.
+    pub(crate) fn has_next_in(&self, target: u64) -> bool {
+        self.next(target).is_some_and(|next| !next.is_refilling)
+    }
+
     /// All members but `target`.
     pub(crate) fn others(&self, target: u64) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(move |member| member.target != target)

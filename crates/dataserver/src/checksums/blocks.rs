@@ -110,38 +110,13 @@ impl Objects {
         state: BlockState,
     ) -> Result<bool, ObjectError> {
         self.check()?;
-        let offset = block.checked_mul(BLOCK).ok_or(ObjectError::TooLarge)?;
-        crate::objects::end_of(offset, BLOCK)?;
-        if bytes.len() > BLOCK_BYTES {
-            return Err(ObjectError::TooLarge);
-        }
         let name = object.name;
         let open = self.find(name)?;
         let _entered = self.enter(&open, object)?;
-        let fail = |e| self.trouble("rewrite a block of", &name, e);
         let mut changing = open.writing.lock();
         if self.state_of(&name, &open, block)? != state {
             return Ok(false);
         }
-        let len = open.file.metadata().map_err(fail)?.len();
-        let had = len.saturating_sub(offset).min(BLOCK) as usize;
-        let mut whole = self.pool.take(bytes.len().max(had));
-        whole[..bytes.len()].copy_from_slice(bytes);
-        whole[bytes.len()..].fill(0);
-        let end = offset + whole.len() as u64;
-        self.note_change(&name, &mut changing, offset..end, end > len)?;
-        let sums = self.sum_file(&name, &open)?;
-        let write = || {
-            sums.put(&*self.disk, block, &[BlockSum::of(&whole)])?;
-            self.disk.write_all_at(&open.file, &whole, offset)
-        };
-        let outcome = write();
-        match &outcome {
-            Ok(()) => self.checksums.findings.mended(&name, block..block + 1),
-            Err(_) => self.mend_sums(&name, &open, block..block + 1),
-        }
-        drop(changing);
-        open.touch();
-        outcome.map(|()| true).map_err(fail)
+        self.put_block(&name, &open, &mut changing, block, bytes).map(|()| true)
     }
 }

@@ -1,10 +1,11 @@
 //! What verification has found on a target: counts, and the blocks that are damaged now.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::object::ObjectName;
 
@@ -22,6 +23,9 @@ pub(crate) struct Findings {
     doubtful_total: AtomicU64,
     unsummed_total: AtomicU64,
     rewritten_total: AtomicU64,
+    mended_total: AtomicU64,
+    /// Told of each block that was found damaged.
+    news: Notify,
 }
 
 /// Counts of the findings of a target since the start of the process.
@@ -41,6 +45,8 @@ pub struct ChecksumCounts {
     pub unsummed: u64,
     /// Blocks that were damaged on the disk, and written again from the kernel's cache.
     pub rewritten: u64,
+    /// Damaged blocks that were replaced by those of other members of their chains.
+    pub mended: u64,
 }
 
 impl Findings {
@@ -54,8 +60,29 @@ impl Findings {
             damaged.insert((*name, block));
             self.damaged_now.store(damaged.len(), Ordering::Relaxed);
         }
+        drop(damaged);
         self.damaged_total.fetch_add(1, Ordering::Relaxed);
+        self.news.notify_one();
         true
+    }
+
+    /// Waits until a block is found damaged, or was since the last wait.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// The next `max` damaged blocks after `after`.
+    pub(crate) fn damaged_after(
+        &self,
+        after: Option<(ObjectName, u64)>,
+        max: usize,
+    ) -> Vec<(ObjectName, u64)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.damaged.lock().range((from, Bound::Unbounded)).take(max).copied().collect()
+    }
+
+    pub(crate) fn mended_from_member(&self) {
+        self.mended_total.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The blocks are not damaged any more: they were written, or the object is gone.
@@ -101,6 +128,7 @@ impl Findings {
             summed_anew: read(&self.doubtful_total),
             unsummed: read(&self.unsummed_total),
             rewritten: read(&self.rewritten_total),
+            mended: read(&self.mended_total),
         }
     }
 }

@@ -28,6 +28,7 @@ mod blocks;
 mod change;
 mod change_log;
 mod findings;
+mod mend;
 mod open;
 mod regions;
 mod scrub;

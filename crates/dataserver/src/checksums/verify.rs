@@ -93,7 +93,11 @@ impl Objects {
         while let Some(Unfit { block, sum }) = self.first_unfit(name, open, &found)? {
             if !self.is_doubtful(name, open, block) {
                 match sum {
-                    Ok(_) => return Err(self.damaged(name, block)),
+                    Ok(_) => return Err(self.damaged(name, open, block)),
+                    // Another member knows the bytes; here they could not be verified.
+                    Err(Unreadable) if open.gate.mark().chain != 0 => {
+                        return Err(self.damaged(name, open, block));
+                    }
                     Err(Unreadable) => self.replace_sum(name, open, block, found.get(block))?,
                 }
             }
@@ -122,8 +126,15 @@ impl Objects {
     }
 
     /// Notes and logs a damaged block; the answer to its reader.
-    pub(crate) fn damaged(&self, name: &ObjectName, block: u64) -> ObjectError {
-        if self.checksums.findings.damaged(name, block) {
+    pub(crate) fn damaged(&self, name: &ObjectName, open: &OpenObject, block: u64) -> ObjectError {
+        let has_copies = open.gate.mark().chain != 0;
+        let is_news = self.checksums.findings.damaged(name, block);
+        if is_news && has_copies {
+            tracing::warn!(
+                target = %self.root.path().display(), object = %name, block, offset = block.saturating_mul(BLOCK),
+                "a block of an object is unreadable or does not fit its checksum: it is replaced by that of another member of its chain"
+            );
+        } else if is_news {
             tracing::error!(
                 target = %self.root.path().display(), object = %name, block, offset = block.saturating_mul(BLOCK),
                 "a block of an object does not fit its checksum: reads of it fail with EIO. Check the disk (dmesg, smartctl); \

@@ -151,7 +151,8 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::Status
         | Procedure::List
         | Procedure::Commit
-        | Procedure::Chain => true,
+        | Procedure::Chain
+        | Procedure::Block => true,
         Procedure::Write
         | Procedure::Truncate
         | Procedure::Remove
@@ -159,7 +160,8 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::Punch
         | Procedure::Copy
         | Procedure::Make
-        | Procedure::Member => false,
+        | Procedure::Member
+        | Procedure::Mend => false,
     }
 }
 

@@ -1,5 +1,5 @@
 //! MEMBER: changes an object at one member of a chain, and at no other. The head of the chain calls it to
-//! refill a member, and to tell all members the modification time that it reports. The handle has the version
+//! refill a member, to mend a block of one, and to tell all members the modification time that it reports. The handle has the version
 //! of the chain.
 
 use bytes::Bytes;
@@ -56,6 +56,9 @@ xdr_union! {
         /// Reported modification time, in nanoseconds since 1970: the object's is at least this, and that of
         /// the next write is later.
         6 => Modified(u64),
+        /// Puts bytes in place of a block that is damaged; one that is not stays. The offset is that of the
+        /// block.
+        7 => Mend(Fill),
     }
 }
 

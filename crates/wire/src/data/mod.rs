@@ -5,12 +5,14 @@
 //! [`Status::NotProven`]. Handles are sealed [`crate::handle::ObjectHandle`]s, as clients have them.
 
 pub mod allocate;
+pub mod block;
 pub mod chain;
 pub mod commit;
 pub mod copy;
 pub mod list;
 pub mod make;
 pub mod member;
+pub mod mend;
 pub mod punch;
 pub mod read;
 pub mod read_plus;
@@ -35,7 +37,7 @@ pub use crate::handshake::Status;
 /// RPC program number: "HEA" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// Version of the program.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 crate::rpc::program! {
     /// Reads from an object.
@@ -70,6 +72,10 @@ crate::rpc::program! {
     17 Chain chain "CHAIN";
     /// Changes an object at one member of a chain only.
     18 Member member "MEMBER";
+    /// Has a damaged block of a member of a chain mended by the head.
+    19 Mend mend "MEND";
+    /// Reads a block of a member of a chain, for the mending of another member.
+    20 Block block "BLOCK";
 }
 
 /// Write verifier: changes when a data server may have lost unstable writes.

@@ -8,7 +8,8 @@ use super::{
 };
 use super::{Chain, Member, MemberState};
 use super::{
-    allocate, chain, commit, copy, list, make, member, punch, read, read_plus, remove, seek, status,
+    allocate, block, chain, commit, copy, list, make, member, mend, punch, read, read_plus, remove, seek,
+    status,
 };
 use super::{stat, truncate, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
@@ -65,6 +66,14 @@ fn calls() -> Vec<Call> {
         of_member(member::Change::Sync),
         of_member(member::Change::Remove),
         of_member(member::Change::Modified(1 << 60)),
+        of_member(member::Change::Mend(member::Fill { offset: 1 << 16, data: data() })),
+        Call::Mend(mend::Args {
+            handle: handle(),
+            member: 4,
+            block: 5,
+            except: vec![mend::Extent { offset: 7, len: 8 }; 2],
+        }),
+        Call::Block(block::Args { handle: handle(), block: 5 }),
     ]
 }
 
@@ -96,6 +105,9 @@ fn replies() -> Vec<Reply> {
         Reply::Make(Ok(())),
         Reply::Chain(Ok(())),
         Reply::Member(Ok(())),
+        Reply::Mend(Ok(())),
+        Reply::Mend(Err(Status::Damaged)),
+        Reply::Block(Ok(block::ResOk { payload: data() })),
         Reply::Chain(Err(Status::ChainWaits)),
         Reply::Commit(Err(Status::StaleChain)),
         Reply::Make(Err(Status::TargetLost)),
@@ -127,7 +139,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 16);
+    assert_eq!(Procedure::ALL.len(), 18);
 }
 
 #[test]

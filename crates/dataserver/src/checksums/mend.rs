@@ -1,0 +1,143 @@
+//! Mending: a block that is damaged or unreadable gets the bytes of another member of its chain.
+
+use std::ops::Range;
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum, Unreadable};
+use super::change::Changing;
+use crate::object::{ObjectName, OpenObject};
+use crate::objects::{ObjectError, Objects, end_of};
+
+fn offset_of(block: u64) -> Result<u64, ObjectError> {
+    let offset = block.checked_mul(BLOCK).ok_or(ObjectError::TooLarge)?;
+    end_of(offset, BLOCK).map(|_| offset)
+}
+
+impl Objects {
+    /// The bytes of a block, verified; fewer at the end of the object.
+    pub(crate) fn sound_block(&self, name: ObjectName, block: u64) -> Result<Bytes, ObjectError> {
+        self.check()?;
+        offset_of(block)?;
+        let open = self.find(name)?;
+        let _alone = open.writing.lock();
+        self.verified(&name, &open, block)
+    }
+
+    /// The caller has `writing`.
+    fn verified(&self, name: &ObjectName, open: &OpenObject, block: u64) -> Result<Bytes, ObjectError> {
+        let mut buffer = self.pool.take(BLOCK_BYTES);
+        let read = match self.disk.read_at(&open.file, &mut buffer, offset_of(block)?) {
+            Ok(read) => read,
+            Err(error) => {
+                // It is mended as a damaged one is.
+                let error = self.trouble("read", name, error);
+                return Err(if error == ObjectError::Io { self.damaged(name, open, block) } else { error });
+            }
+        };
+        self.verify_block(name, open, block, &buffer[..read])?;
+        buffer.truncate(read);
+        Ok(buffer.freeze())
+    }
+
+    /// Those of these blocks that are damaged or unreadable.
+    pub(crate) fn damaged_blocks(
+        &self,
+        name: ObjectName,
+        blocks: impl Iterator<Item = u64>,
+    ) -> Result<Vec<u64>, ObjectError> {
+        let mut damaged = Vec::new();
+        for block in blocks {
+            match self.sound_block(name, block) {
+                Ok(_) => {}
+                Err(ObjectError::Damaged) => damaged.push(block),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Puts the bytes of another member in place of a block that is damaged or unreadable. A block that is
+    /// sound by now stays as it is: it was written meanwhile. Returns whether the block was damaged. Durable
+    /// only after a commit.
+    pub(crate) fn mend_block(&self, name: ObjectName, block: u64, bytes: &[u8]) -> Result<bool, ObjectError> {
+        self.check()?;
+        offset_of(block)?;
+        let open = self.find(name)?;
+        let fail = |e| self.trouble("mend a block of", &name, e);
+        let mut changing = open.writing.lock();
+        match self.verified(&name, &open, block) {
+            Ok(_) => {
+                self.checksums.findings.mended(&name, block..block + 1);
+                return Ok(false);
+            }
+            Err(ObjectError::Damaged) => {}
+            Err(error) => return Err(error),
+        }
+        let modified_ns = open.stat().map_err(fail)?.modified_ns;
+        self.put_block(&name, &open, &mut changing, block, bytes)?;
+        // To clients nothing has changed.
+        open.file.set_modified(UNIX_EPOCH + Duration::from_nanos(modified_ns)).map_err(fail)?;
+        drop(changing);
+        self.checksums.findings.mended_from_member();
+        tracing::warn!(
+            target = %self.root.path().display(), object = %name, block,
+            "a damaged block of an object was replaced by that of another member of its chain. Check the disk (dmesg, smartctl)"
+        );
+        Ok(true)
+    }
+
+    /// Computes the sum of a block anew if the sum is the fault, since no other member has the block: as for
+    /// an object without copies. Returns whether it was the fault.
+    pub(crate) fn replace_unreadable_sum(&self, name: ObjectName, block: u64) -> Result<bool, ObjectError> {
+        self.check()?;
+        let open = self.find(name)?;
+        let _alone = open.writing.lock();
+        let Some(sums) = open.sums.get() else { return Ok(false) };
+        let fail = |e| self.trouble("read", &name, e);
+        if sums.get(&*self.disk, block).map_err(fail)? != Err(Unreadable) {
+            return Ok(false);
+        }
+        let mut buffer = self.pool.take(BLOCK_BYTES);
+        let read = self.disk.read_at(&open.file, &mut buffer, offset_of(block)?).map_err(fail)?;
+        self.replace_sum(&name, &open, block, &buffer[..read])?;
+        self.checksums.findings.mended(&name, block..block + 1);
+        Ok(true)
+    }
+
+    /// Writes a block whole, with its sum. After `bytes` the block is zeros, as far as the object has it.
+    pub(super) fn put_block(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        changing: &mut Changing,
+        block: u64,
+        bytes: &[u8],
+    ) -> Result<(), ObjectError> {
+        if bytes.len() > BLOCK_BYTES {
+            return Err(ObjectError::TooLarge);
+        }
+        let offset = offset_of(block)?;
+        let fail = |e| self.trouble("rewrite a block of", name, e);
+        let len = open.file.metadata().map_err(fail)?.len();
+        let had = len.saturating_sub(offset).min(BLOCK) as usize;
+        let mut whole = self.pool.take(bytes.len().max(had));
+        whole[..bytes.len()].copy_from_slice(bytes);
+        whole[bytes.len()..].fill(0);
+        let Range { start, end } = offset..offset + whole.len() as u64;
+        self.note_change(name, changing, start..end, end > len)?;
+        let sums = self.sum_file(name, open)?;
+        let write = || {
+            sums.put(&*self.disk, block, &[BlockSum::of(&whole)])?;
+            self.disk.write_all_at(&open.file, &whole, offset)
+        };
+        let outcome = write();
+        match &outcome {
+            Ok(()) => self.checksums.findings.mended(name, block..block + 1),
+            Err(_) => self.mend_sums(name, open, block..block + 1),
+        }
+        open.touch();
+        outcome.map_err(fail)
+    }
+}
