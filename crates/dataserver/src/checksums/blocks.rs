@@ -110,6 +110,9 @@ impl Objects {
         state: BlockState,
     ) -> Result<bool, ObjectError> {
         self.check()?;
+        if bytes.len() > BLOCK_BYTES || block.checked_mul(BLOCK).is_none() {
+            return Err(ObjectError::TooLarge);
+        }
         let name = object.name;
         let open = self.find(name)?;
         let _entered = self.enter(&open, object)?;

@@ -188,8 +188,8 @@ fn targets(status: &Status, registry: &mut Registry) {
 /// Checksums of the targets of a process.
 pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
-    let [damaged, found, sums, anew, unsummed, rewritten, bytes, begun, ended, last] =
-        [(); 10].map(|()| Gauges::default());
+    let [damaged, found, sums, anew, unsummed, rewritten, mended, bytes, begun, ended, last] =
+        [(); 11].map(|()| Gauges::default());
     for server in servers {
         for target in server.checks_of_targets() {
             let labels =
@@ -203,6 +203,7 @@ pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Re
             set(&anew, target.counts.summed_anew);
             set(&unsummed, target.counts.unsummed);
             set(&rewritten, target.counts.rewritten);
+            set(&mended, target.counts.mended);
             set(&bytes, target.scrub.bytes);
             set(&begun, target.scrub.begun.unwrap_or(0));
             if let Some(run) = target.scrub.last {
@@ -218,6 +219,7 @@ pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Re
     register("target_summed_anew_blocks", "Blocks that did not fit their checksum after a crash", anew);
     register("target_unsummed_objects", "Objects that were found without checksums", unsummed);
     register("target_rewritten_blocks", "Damaged blocks that were written again from the cache", rewritten);
+    register("target_mended_blocks", "Damaged blocks that were mended from other members", mended);
     register("target_scrub_bytes", "Bytes that the scrub under way has read", bytes);
     register("target_scrub_begun_seconds", "Begin of the scrub under way, since 1970; 0: none", begun);
     register("target_scrub_ended_seconds", "End of the last scrub, since 1970", ended);
