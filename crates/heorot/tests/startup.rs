@@ -48,9 +48,12 @@ fn up_says_how_to_mount_answers_questions_and_ends_cleanly() {
     let table = ask(ip, &["status"]).unwrap();
     assert!(table.contains("ds1") && table.contains("balance: 0 to 0 objects"), "{table}");
 
-    assert_eq!(ask(ip, &["stripe", "get", "/"]).unwrap(), "/: 1 MiB on each of 4 targets (the default)\n");
+    assert_eq!(
+        ask(ip, &["stripe", "get", "/"]).unwrap(),
+        "/: 1 MiB on each of 4 targets, 1 copy (the default)\n"
+    );
     let set = ask(ip, &["stripe", "set", "/", "--columns", "1", "--unit", "64KiB"]).unwrap();
-    assert_eq!(set, "/: 64 KiB on each of 1 target (set here)\n");
+    assert_eq!(set, "/: 64 KiB on each of 1 target, 1 copy (set here)\n");
     let wrong = ask(ip, &["stripe", "set", "/", "--unit", "100KiB"]).unwrap_err();
     assert!(wrong.contains("a stripe unit is a multiple of 64KiB up to 1GiB"), "{wrong}");
     let missing = ask(ip, &["stripe", "get", "/no"]).unwrap_err();
@@ -67,7 +70,7 @@ fn up_says_how_to_mount_answers_questions_and_ends_cleanly() {
     assert_eq!(status(ip)["cluster"], cluster);
     assert_eq!(status(ip)["data_servers"].as_array().unwrap().len(), 3);
     let get = ask(ip, &["stripe", "get", "/"]).unwrap();
-    assert_eq!(get, "/: 64 KiB on each of 1 target (set here)\n");
+    assert_eq!(get, "/: 64 KiB on each of 1 target, 1 copy (set here)\n");
     let used = refusal(&up_args(dir.path(), own_ip(), 3));
     assert!(used.contains(&format!("already in use by process {}; ", server.child.id())), "{used}");
     assert_eq!(server.signal(Signal::INT), Some(0));

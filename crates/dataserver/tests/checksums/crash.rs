@@ -8,7 +8,7 @@ use super::*;
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
-/// Images of the disk after each loss of power. 20 were run when this was written.
+/// Images of the disk after each loss of power. 4 were run once.
 const SEEDS: u64 = 1;
 
 /// What must be on the disk: the bytes that were acknowledged as durable and did not change since. None: the

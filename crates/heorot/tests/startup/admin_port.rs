@@ -74,7 +74,10 @@ fn a_program_with_the_token_administers_from_afar_and_a_browser_s_page_does_not(
         let text = |bytes| String::from_utf8(bytes).unwrap();
         if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
     };
-    assert_eq!(asked(&["--admin-token-file", &file]).unwrap(), "/: 1 MiB on each of 1 target (set here)\n");
+    assert_eq!(
+        asked(&["--admin-token-file", &file]).unwrap(),
+        "/: 1 MiB on each of 1 target, 1 copy (set here)\n"
+    );
     assert!(asked(&[]).unwrap_err().contains("wants the admin token"));
     let wrong = dir.path().join("wrong").display().to_string();
     std::fs::write(&wrong, "0".repeat(64)).unwrap();

@@ -435,7 +435,7 @@ mod tests {
                     s.data_servers[1].has_sole_copies = false;
                 },
                 Verdict::Degraded,
-                "data server ds1 is silent for 0 s; others have copies",
+                "data server ds1 is silent; others have copies",
             ),
             (
                 |s| s.chains = Chains { count: 9, incomplete: 3, waiting: 2, ..Chains::default() },
