@@ -35,10 +35,10 @@ pub(crate) fn store_failed(error: StoreError) -> ClusterError {
 
 /// Converts a failed proposal or read barrier, and logs a failure that only an operator can mend.
 pub(crate) fn replica_failed(error: ReplicaError) -> ClusterError {
-    if let ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } = &error {
-        if let Some(count) = REPLICA_FAILURES.count() {
-            tracing::error!(%reason, count, "proposal");
-        }
+    if let ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } = &error
+        && let Some(count) = REPLICA_FAILURES.count()
+    {
+        tracing::error!(%reason, count, "proposal");
     }
     ClusterError::Replica(error)
 }

@@ -46,6 +46,13 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             (_, MemberState::Away, Presence::Well | Presence::Draining) => {
                 return Some(ChainStep::Return(target));
             }
+            // Another one has its place already, or will have it when it is refilled.
+            (MemberState::Away, ..) if present.members.len() > usize::from(present.copies) => {
+                let others = present.with_state(MemberState::In).count();
+                if others >= usize::from(present.copies) {
+                    return Some(ChainStep::Drop(target));
+                }
+            }
             (MemberState::Away, _, presence) => {
                 let is_over = presence == Presence::Lost || targets.is_overdue(member);
                 if is_over && let Some(by) = targets.substitute(present, target) {
@@ -69,8 +76,9 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             (MemberState::In | MemberState::Refilling, ..) => {}
         }
     }
-    // A chain that had all its members away but the one that drains.
-    None
+    // The server that drained serves again.
+    let surplus = present.with_state(MemberState::In).nth(usize::from(present.copies));
+    surplus.map(ChainStep::Drop)
 }
 
 #[cfg(test)]

@@ -162,6 +162,9 @@ impl From<NotServing> for Trouble {
     }
 }
 
+/// Chain, target and sender of forwarded calls.
+type SenderKey = (u64, u64, Sender);
+
 /// The chains of this server's targets.
 pub(crate) struct Chains {
     pub(crate) table: ChainTable,
@@ -172,7 +175,7 @@ pub(crate) struct Chains {
     metrics: Arc<ChainMetrics>,
     /// Latest connection that changes of a version have come by, by chain and target: two for each chain
     /// here.
-    senders: Mutex<HashMap<(u64, u64, Sender), (u32, ConnectionId)>>,
+    senders: Mutex<HashMap<SenderKey, (u32, ConnectionId)>>,
     unanswered: Arc<Semaphore>,
     led: Arc<Semaphore>,
     forwarded: Arc<Semaphore>,

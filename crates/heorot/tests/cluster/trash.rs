@@ -21,7 +21,9 @@ async fn write_and_remove(client: &Client, name: &str) {
 /// Number of objects in a target's trash. The data server may remove a period's folder meanwhile.
 pub fn in_trash(target: &Path) -> usize {
     let periods = std::fs::read_dir(target.join("trash")).unwrap();
-    periods.filter_map(|period| Some(std::fs::read_dir(period.ok()?.path()).ok()?.count())).sum()
+    let entries = periods.flat_map(|period| std::fs::read_dir(period.unwrap().path()).into_iter().flatten());
+    let is_object = |entry: &std::fs::DirEntry| !entry.file_name().to_string_lossy().ends_with(".sums");
+    entries.flatten().filter(is_object).count()
 }
 
 /// Entry of the only target in `heorot target list --json`.

@@ -66,7 +66,9 @@ impl Settling {
     /// Ends the pauses of these targets: their data server answers again.
     pub(crate) fn retry_now(&self, targets: &[TargetId]) {
         let mut behind = self.behind.lock();
-        targets.iter().for_each(|target| drop(behind.targets.remove(target)));
+        for target in targets {
+            behind.targets.remove(target);
+        }
         behind.files.clear();
     }
 

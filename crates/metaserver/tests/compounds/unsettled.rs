@@ -253,7 +253,7 @@ async fn out_of_reach(ends: impl Fn(&FakeData, u64), comes_back: impl Fn(&FakeDa
     let mut raw = Raw::connect(&world).await;
     assert_eq!(size3(&mut raw, &file).await, None);
     // `rm` looks it up.
-    let lookup = ArgOp::Lookup(wire::nfs4::lookup::Args { objname: Bytes::from_static(b"f").into() });
+    let lookup = ArgOp::Lookup(wire::nfs4::lookup::Args { objname: Bytes::from_static(b"f") });
     birch.ok(vec![ArgOp::PutRootFh, lookup, getattr_op(&TIMES)]).await;
 
     comes_back(&world.data, id(&file));

@@ -102,4 +102,9 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     assert_eq!(step(&[In, In, Refilling], &[In, In, Refilling], drains, false), None);
     assert_eq!(step(&[In, In, In], &[In, In, In], drains, false), at(ChainStep::Drop, 1));
     assert_eq!(step(&[In, Away], &[In, Away], drains, false), at(ChainStep::Return, 1));
+    // Removed while the target in its place was refilled: that one takes its place, and no further one.
+    let [lost, refilled] = [[Well, Well, Lost], [Well, Well, Lost]];
+    assert_eq!(step(&[In, Refilling, Away], &[In, Refilling, Away], &lost, false), None);
+    assert_eq!(step(&[In, In, Away], &[In, In, Away], &refilled, false), at(ChainStep::Drop, 2));
+    assert_eq!(step(&[In, In, In], &[In, In, In], &[Well, Well, Well], false), at(ChainStep::Drop, 2));
 }
