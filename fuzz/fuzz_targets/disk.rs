@@ -104,7 +104,7 @@ fn read_everything(view: &dyn View) {
             seen += first.len();
             for column in 0..layout.columns.min(3) {
                 seen += usize::from(layout.object_len(column, size) > 0);
-                seen += usize::from(layout.target(&[TargetId(1), TargetId(2)], column).is_some());
+                seen += usize::from(layout.chain(&[ChainId(1), ChainId(2)], column).is_some());
             }
         }
         let _ = read::lookup(view, inode, b"f");
@@ -217,8 +217,14 @@ fn before(client: ClientId) -> Vec<Command> {
     let owner = LockOwner::New { open: opened(1), owner: b"l".to_vec() };
     let size = SetAttributes { size: Some(3), ..SetAttributes::default() };
     vec![
-        Command::PutDataServer(DataServer { id: DataServerId(1), name, addresses, targets: targets.clone() }),
-        Command::DefineDevice { targets },
+        Command::PutDataServer(DataServer {
+            id: DataServerId(1),
+            name,
+            addresses,
+            targets: targets.clone(),
+            process: 1,
+        }),
+        Command::DefineDevice { chains: targets.into_iter().map(ChainId::from).collect() },
         Command::ExchangeId {
             owner: b"c".to_vec(),
             verifier: [1; 8],
@@ -242,7 +248,7 @@ fn before(client: ClientId) -> Vec<Command> {
         Command::Create(create("s", NewNode::Symlink(b"f".to_vec()))),
         Command::SetStripe {
             dir: InodeId(4),
-            policy: Some(StripePolicy { unit: StripeUnit::DEFAULT, columns: 1 }),
+            policy: Some(StripePolicy { unit: StripeUnit::DEFAULT, columns: 1, copies: 1 }),
         },
         open(client, "f"),
         Command::Lock { client, inode: InodeId(3), owner, kind: LockKind::Write, range },
@@ -308,7 +314,7 @@ fn afterwards() -> Vec<Proposal> {
             update: false,
             address: std::net::Ipv4Addr::LOCALHOST.into(),
         },
-        Command::DefineDevice { targets: vec![TargetId(2)] },
+        Command::DefineDevice { chains: vec![ChainId(2)] },
         Command::DeferredDone { ids: vec![1, 2, 3] },
     ];
     (100..).zip(commands).map(|(n, command)| Proposal::new(stamp(n), None, command)).collect()

@@ -66,13 +66,15 @@ pub(super) fn outside(range: Range<u64>, except: &[Range<u64>]) -> Vec<Range<u64
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "the ranges are the values")]
 mod tests {
     use super::*;
     use crate::object::ObjectName;
 
     #[test]
     fn the_parts_outside_leave_out_what_overlaps() {
-        let table: [(&[Range<u64>], &[Range<u64>]); 6] = [
+        type Case = (&'static [Range<u64>], &'static [Range<u64>]);
+        let table: [Case; 6] = [
             (&[], &[10..20]),
             (&[0..30], &[]),
             (&[12..14], &[10..12, 14..20]),

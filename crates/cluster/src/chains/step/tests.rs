@@ -7,6 +7,9 @@ use super::*;
 use MemberState::{Away, In, Refilling};
 use Presence::{Draining, Gone, Lost, Unsure, Well};
 
+/// Chain as recorded and at present, presence of its members, and the step.
+type Case = (&'static [MemberState], &'static [MemberState], &'static [Presence], Option<ChainStep>);
+
 /// Targets 0, 1, … of a chain, and the substitute 9.
 struct Table<'a> {
     presence: &'a [Presence],
@@ -55,8 +58,7 @@ fn at(step: fn(TargetId) -> ChainStep, target: u64) -> Option<ChainStep> {
 #[test]
 fn a_chain_goes_on_without_members_that_are_gone_and_takes_them_back() {
     let (leave, back, lead) = (ChainStep::Leave, ChainStep::Return, ChainStep::Lead);
-    // recorded, present, presence of the members, the step
-    let table: &[(&[MemberState], &[MemberState], &[Presence], Option<ChainStep>)] = &[
+    let table: &[Case] = &[
         (&[In, In], &[In, In], &[Well, Well], None),
         (&[In, In], &[In, In], &[Well, Unsure], None),
         (&[In, In], &[In, In], &[Gone, Well], at(leave, 0)),
