@@ -50,7 +50,8 @@ fn a_reflink_copy_shares_the_data_and_takes_no_room() {
     let moved = cluster.traffic().since(&before);
     assert_eq!((moved.metaserver, moved.straight()), <(FileBytes, FileBytes)>::default());
     let taken = free.saturating_sub(disk.free_bytes());
-    assert!(taken < 20_000_000, "{taken} bytes were taken");
+    // The tail of each of four objects is written, behind which XFS may hold 16 MiB for a while.
+    assert!(taken < 100_000_000, "{taken} bytes were taken");
     client.run("cd /mnt/h; cmp source clone; sha256sum <source >/tmp/source");
     // A write to one leaves the other unchanged.
     client.run("cd /mnt/h; head -c 3000000 /dev/zero | dd of=clone bs=1000000 seek=7 conv=notrunc status=none; sha256sum <source | cmp - /tmp/source");
