@@ -61,6 +61,7 @@ fn a_metaserver_that_is_removed_stops_and_says_why_also_when_it_is_started_again
     assert!(!cluster.ask(0, &["node", "list"]).unwrap().contains("mds2"));
     // Two are left: neither can be removed while the other is down.
     cluster.metaservers[1].1 = None;
+    until("it is noticed", || cluster.node(0, "mds1")["seen_ms"].as_u64().is_none_or(|ms| ms > 1500));
     let why = cluster.ask(0, &["node", "remove", "mds1"]).unwrap_err();
     assert!(
         why.ends_with("nothing can be changed now: too few metaservers with a vote can be reached"),

@@ -8,14 +8,24 @@ use super::Request;
 use crate::Metaserver;
 use crate::attributes::SET_ID_BITS;
 use crate::compound::Step;
+use crate::data::hold::SHORT_TIME_MAX;
 use crate::errors::FileError;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 
-/// Observes a file's size and times before its times or set-id bits are set: earlier writes must not change
-/// the times later (`cp -p`), nor clear the bits (`cp` and `chmod u+s`).
+/// Observes a file's size and times before its times are set: earlier writes must not change them later
+/// (`cp -p`).
 pub(crate) async fn settle_before_times(server: &Metaserver, inode: &Inode) {
     if inode.layout().is_some() {
         let _ = server.data.true_inode_soon(inode.clone()).await;
+    }
+}
+
+/// Settles a file before its set-id bits are set: earlier writes must not clear them later (`cp` and
+/// `chmod u+s`), nor later ones through this metaserver by a user who may keep them. A file that a layout to
+/// write is out for is observed only.
+async fn settle_before_set_id(server: &Metaserver, inode: &Inode) {
+    if inode.layout().is_some() {
+        let _ = tokio::time::timeout(SHORT_TIME_MAX, server.data.observe(&[inode.id], true)).await;
     }
 }
 
@@ -40,7 +50,7 @@ pub(crate) async fn set_attributes(
     let set = check(&*server.machine.view()?).unwrap_or_default();
     let sets_id = set.mode.is_some_and(|mode| mode & SET_ID_BITS & !inode.mode != 0);
     if sets_id {
-        settle_before_times(server, inode).await;
+        settle_before_set_id(server, inode).await;
     }
     for step in (0..TRUNCATION_TRIES_MAX).map(Step::Truncate) {
         let prepare = |view: &dyn View| {
@@ -54,7 +64,7 @@ pub(crate) async fn set_attributes(
                 let holders = layout_of.map_or(Holders::All, Holders::AllBut);
                 server.data.before_truncation(&inode, holders).await?;
                 if sets_id {
-                    settle_before_times(server, &inode).await;
+                    settle_before_set_id(server, &inode).await;
                 }
             }
             Ok(Reply::Attributes { inode, deferred }) => {
