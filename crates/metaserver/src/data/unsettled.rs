@@ -17,8 +17,8 @@
 //!
 //! | | answer |
 //! | --- | --- |
-//! | OPEN, a read beyond the known size, SEEK, COPY, VERIFY, GETATTR by itself | `Io` |
-//! | GETATTR with other operations, LOOKUP, READDIR: `rm` and CLOSE must succeed | the known attributes |
+//! | OPEN, a read beyond the known size, SEEK, COPY, VERIFY, GETATTR by itself of an open file | `Io` |
+//! | other GETATTR, LOOKUP, READDIR: `rm` and CLOSE must succeed | the known attributes |
 //! | settling | waits |
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! GETATTR (RFC 8881, section 18.7).
 
-use namespace::{State, read};
+use namespace::{Inode, State, read};
 use wire::nfs4::getattr::{Args, ResOk};
 use wire::nfs4::{AttrReply, Stateid, Status};
 
@@ -15,7 +15,8 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
     let mut inode = server.current(&*server.machine.view()?, context)?;
     // A LAYOUTCOMMIT in this compound has asked the data servers already.
     if depend_on_data(&args.attr_request) && context.state.observed != Some(inode.id) {
-        inode = match context.stands_by_itself() {
+        // A client reads up to the size that it is told; others need attributes for `stat` and `rm`.
+        inode = match context.stands_by_itself() && is_open(server, context, &inode)? {
             true => server.data.true_inode(inode).await?,
             false => server.data.known_inode(inode).await?,
         };
@@ -34,6 +35,13 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
         return Err(Status::Access);
     }
     Ok(AttrReply { requested: args.attr_request, attrs })
+}
+
+/// True if the client has the file open.
+fn is_open(server: &Metaserver, context: &Context, inode: &Inode) -> Result<bool, Status> {
+    let view = server.machine.view()?;
+    let opens = read::opens_of(&*view, inode.id, client(context)?).map_err(store_failed)?;
+    Ok(!opens.is_empty())
 }
 
 /// True if the client still holds the delegation that it is about to return; checked after the attributes

@@ -155,15 +155,8 @@ async fn make_objects_for_layouts(
 
 /// True if the client has the file open for writing.
 fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, Status> {
-    for id in read::opens(view, inode).map_err(store_failed)? {
-        if let Some(State::Open(open)) = read::state(view, id).map_err(store_failed)?
-            && open.client == client
-            && open.access.contains(Share::WRITE)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let opens = read::opens_of(view, inode, client).map_err(store_failed)?;
+    Ok(opens.iter().any(|open| open.access.contains(Share::WRITE)))
 }
 
 /// True if the client has a layout of the file through another export. A client has one layout of a file, and

@@ -234,6 +234,7 @@ async fn out_of_reach(ends: impl Fn(&FakeData, u64), comes_back: impl Fn(&FakeDa
     let (mut ash, file, open) = laid_out(&world, "f").await;
     let mut birch = Client::mount(&world, "birch").await;
     birch.raw.minor_version = 2;
+    let (_, read_by_birch) = birch.open("f", READ, 0).await.expect("opens");
     assert_eq!(size(&mut birch, &file).await, Some(0));
     world.data.wrote(id(&file), 5000, S);
     ends(&world.data, id(&file));
@@ -250,6 +251,10 @@ async fn out_of_reach(ends: impl Fn(&FakeData, u64), comes_back: impl Fn(&FakeDa
     let read = read_op::Args { stateid: Stateid::ANONYMOUS, offset: 0, count: 100 };
     assert_eq!(birch.status(vec![putfh(&file), ArgOp::Read(read)]).await, Status::Io);
     assert_eq!(birch.status(vec![putfh(&file), getattr_op(&TIMES)]).await, Status::Io);
+    let args = close::Args { seqid: 0, open_stateid: read_by_birch };
+    birch.ok(vec![putfh(&file), ArgOp::Close(args)]).await;
+    // `rm` and `ls -l` ask for what is known.
+    assert_eq!(birch.status(vec![putfh(&file), getattr_op(&TIMES)]).await, Status::Ok);
     let mut raw = Raw::connect(&world).await;
     assert_eq!(size3(&mut raw, &file).await, None);
     // `rm` looks it up.

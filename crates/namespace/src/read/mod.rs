@@ -21,8 +21,8 @@ pub(crate) use locks::{LockTest, Search, fork, holds};
 pub use locks::{conflicting_lock, locks};
 pub(crate) use states::{client_uses, is_returned, may_conflict};
 pub use states::{
-    delegations, has_leftovers, has_state, in_use, layouts, opens, revoked, share_conflict, share_holders,
-    state, states,
+    delegations, has_leftovers, has_state, in_use, layouts, opens, opens_of, revoked, share_conflict,
+    share_holders, state, states,
 };
 
 use std::ops::ControlFlow;

@@ -8,7 +8,9 @@ use store::{StoreError, View};
 use super::{any_key, client, collect, scan_keys};
 use crate::record::{LeftLayouts, Use, get};
 use crate::states::use_of;
-use crate::{ClientId, ClientRecord, InodeId, IoMode, LayoutState, Share, State, StateId, Stateid, keys};
+use crate::{
+    ClientId, ClientRecord, InodeId, IoMode, LayoutState, OpenState, Share, State, StateId, Stateid, keys,
+};
 
 /// State with this id: open, lock, layout or delegation.
 ///
@@ -50,6 +52,22 @@ pub(crate) fn client_uses(view: &dyn View, client: ClientId) -> Result<u64, Stor
 /// [`StoreError`] when the store fails.
 pub fn opens(view: &dyn View, inode: InodeId) -> Result<Vec<StateId>, StoreError> {
     collect(view, &keys::of(keys::OPENS, &[inode.0]))
+}
+
+/// A client's opens of a file.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn opens_of(view: &dyn View, inode: InodeId, client: ClientId) -> Result<Vec<OpenState>, StoreError> {
+    let mut found = Vec::new();
+    for id in opens(view, inode)? {
+        if let Some(State::Open(open)) = state(view, id)?
+            && open.client == client
+        {
+            found.push(open);
+        }
+    }
+    Ok(found)
 }
 
 /// True if a file is open, or a client has a layout of it.
