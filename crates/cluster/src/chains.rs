@@ -77,15 +77,17 @@ impl Cluster {
         head.next().or_else(awaited).unwrap_or(TargetId(chain.id.0))
     }
 
-    /// Returns when the chain has another head than `target`: a call to `target` need not be waited for.
+    /// Returns when one of these chains has another head than `target`: a call to `target` need not be waited
+    /// for.
     pub fn until_not_head(
         &self,
-        chain: ChainId,
+        of: Vec<ChainId>,
         target: TargetId,
     ) -> impl Future<Output = ()> + Send + use<> {
         let mut present = self.chains.present.subscribe();
         let is_another = move |chains: &Arc<BTreeMap<ChainId, Chain>>| {
-            chains.get(&chain).and_then(Chain::head).is_some_and(|head| head != target)
+            let head = |chain| chains.get(chain).and_then(Chain::head);
+            of.iter().filter_map(head).any(|head| head != target)
         };
         async move {
             if present.wait_for(is_another).await.is_err() {

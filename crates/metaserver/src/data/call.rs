@@ -16,7 +16,7 @@ use crate::data::hold::{held_as_now, wait_for_return};
 use crate::errors::FileError;
 
 /// Time limit of a call to a data server. After it the server counts as dead, and the client gets DELAY.
-const TIME_MAX: Duration = Duration::from_secs(20);
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(20);
 
 impl Data {
     /// Sends one call about an object: to its target, or to the head of its chain. Each try of a held call goes to the
@@ -45,8 +45,13 @@ impl Data {
                 let outcome = tokio::select! {
                     biased;
                     outcome = call => outcome,
-                    // It may still be carried out: the data server hangs, or is cut off.
-                    () = cluster.until_not_head(ChainId(object.chain), target) => Err(FileError::NoAnswer),
+                    // The data server hangs, or is cut off. What it has sent to others is ahead of a call to the next
+                    // head, so that an object is not made after it was removed.
+                    () = cluster.until_not_head(vec![ChainId(object.chain)], target) => match procedure {
+                        Procedure::Make => continue,
+                        _ if is_repeatable(procedure) => continue,
+                        _ => Err(FileError::NoAnswer),
+                    },
                 };
                 match outcome {
                     Err(why @ FileError::Away) => wait_for_return(why).await?,
@@ -75,13 +80,29 @@ impl Data {
         R: Send + 'static,
         Result<R, data::Status>: Decode,
     {
-        self.call_target_within(target, procedure, arguments, TIME_MAX)
+        // The future may run as a task of its own.
+        let servers = Arc::clone(&self.cluster.data_servers);
+        held_as_now(async move {
+            loop {
+                match try_once(&servers, target, procedure, &arguments, TIME_MAX).await {
+                    Err(why @ FileError::Away) => wait_for_return(why).await?,
+                    Err(why @ FileError::NoAnswer) if is_repeatable(procedure) => {
+                        wait_for_return(why).await?;
+                    }
+                    outcome => return outcome,
+                }
+            }
+        })
     }
 
-    /// Like [`Data::call_target`], with a time limit of each try.
-    pub(crate) fn call_target_within<A, R>(
+    /// Sends one call about several objects, once, to the head of their chains. The caller sends the next one to
+    /// those that are the heads then.
+    ///
+    /// # Errors
+    /// As [`Data::call_target`]; `NoAnswer` also when one of the chains has another head meanwhile.
+    pub(crate) fn call_head<A, R>(
         &self,
-        target: TargetId,
+        (target, chains): (TargetId, Vec<ChainId>),
         procedure: Procedure,
         arguments: A,
         limit: Duration,
@@ -91,19 +112,15 @@ impl Data {
         R: Send + 'static,
         Result<R, data::Status>: Decode,
     {
-        // The future may run as a task of its own.
         let servers = Arc::clone(&self.cluster.data_servers);
-        held_as_now(async move {
-            loop {
-                match try_once(&servers, target, procedure, &arguments, limit).await {
-                    Err(why @ FileError::Away) => wait_for_return(why).await?,
-                    Err(why @ FileError::NoAnswer) if is_repeatable(procedure) => {
-                        wait_for_return(why).await?;
-                    }
-                    outcome => return outcome,
-                }
+        let is_left = self.cluster.until_not_head(chains, target);
+        async move {
+            tokio::select! {
+                biased;
+                outcome = try_once(&servers, target, procedure, &arguments, limit) => outcome,
+                () = is_left => Err(FileError::NoAnswer),
             }
-        })
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::peers;
-use namespace::{Command, DeferredKind, DeferredOp, TargetId, read};
+use namespace::{ChainId, Command, DeferredKind, DeferredOp, TargetId, read};
 use replica::Member;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -31,6 +31,7 @@ use wire::peer::files::truncate::{self, Outcome};
 use wire::peer::{Call, Reply};
 
 use crate::data::Data;
+use crate::data::call::TIME_MAX;
 use crate::data::hold::{unheld, wait_for_return};
 use crate::data::proxy::FileData;
 use crate::errors::FileError;
@@ -54,6 +55,8 @@ const LEADER_AGAIN: Duration = Duration::from_millis(50);
 struct ToDo {
     remove: Vec<Bytes>,
     fence: Vec<Bytes>,
+    /// Chains of these objects.
+    chains: Vec<ChainId>,
 }
 
 impl Data {
@@ -276,10 +279,11 @@ impl Data {
         for deferred in batch.iter().filter(|deferred| !matches!(deferred.kind, DeferredKind::Truncate(_))) {
             let data = self.data_of_deferred(deferred)?;
             let handles = self.object_handles(&data);
-            let targets: Vec<TargetId> = handles.iter().map(|(target, _)| *target).collect();
-            for (target, handle) in handles {
+            let targets: Vec<TargetId> = handles.iter().map(|(_, target, _)| *target).collect();
+            for (chain, target, handle) in handles {
                 if !lost.contains(&target) && self.backlog.is_open(target, deferred.id) {
                     let todo = open.entry(target).or_default();
+                    todo.chains.push(chain);
                     match deferred.kind {
                         DeferredKind::Fence => todo.fence.push(handle),
                         DeferredKind::Remove | DeferredKind::Truncate(_) => todo.remove.push(handle),
@@ -288,15 +292,17 @@ impl Data {
             }
             ops.push((deferred.id, targets));
         }
-        for (target, ToDo { remove, fence }) in open {
+        for (target, ToDo { remove, fence, chains }) in open {
+            // A head that hangs is left when its chain has another.
+            let head = || (target, chains.clone());
             // A data server notes the epoch of any call; this one also makes durable what was written before.
             let fence = (!fence.is_empty()).then(|| {
                 let args = data::stat::Args { handles: fence, sync: true };
-                self.call_target::<_, data::stat::ResOk>(target, Procedure::Stat, args)
+                self.call_head::<_, data::stat::ResOk>(head(), Procedure::Stat, args, TIME_MAX)
             });
             let remove = (!remove.is_empty()).then(|| {
                 let args = data::remove::Args { handles: remove };
-                self.call_target::<_, ()>(target, Procedure::Remove, args)
+                self.call_head::<_, ()>(head(), Procedure::Remove, args, TIME_MAX)
             });
             calls.spawn(async move {
                 let both = async {

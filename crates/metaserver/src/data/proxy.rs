@@ -132,12 +132,13 @@ impl Data {
         Ok(FileData { file, layout, chains: device.chains, incarnation, epochs })
     }
 
-    /// Sealed handles of a file's columns with the targets to call, in the order of columns, for calls about several
-    /// objects of a target.
-    pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
+    /// Chains of a file's columns with the targets to call and sealed handles, in the order of columns, for calls
+    /// about several objects of a target.
+    pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(ChainId, TargetId, Bytes)> {
         let head = |object: ObjectHandle| {
-            let target = self.cluster.head_of(ChainId(object.chain));
-            (target, ObjectHandle { target: target.0, ..object }.seal(&self.machine.key))
+            let chain = ChainId(object.chain);
+            let target = self.cluster.head_of(chain);
+            (chain, target, ObjectHandle { target: target.0, ..object }.seal(&self.machine.key))
         };
         data.objects().into_iter().map(head).collect()
     }
@@ -340,18 +341,23 @@ impl Data {
     }
 
     /// Makes the missing objects of the columns for which `is_meant` is true, empty and durable, with one
-    /// call to each target.
+    /// call to each target, and to each chain of several.
     pub(crate) async fn make_columns(
         &self,
         data: &FileData,
         is_meant: impl Fn(u32) -> bool,
     ) -> Result<(), FileError> {
         let mut by_target = BTreeMap::<TargetId, Vec<Bytes>>::new();
-        let all = (0..).zip(self.object_handles(data));
-        for (_, (target, handle)) in all.filter(|(column, _)| is_meant(*column)) {
-            by_target.entry(target).or_default().push(handle);
-        }
         let mut calls = JoinSet::new();
+        for object in data.objects().into_iter().filter(|object| is_meant(object.column)) {
+            let target = self.cluster.head_of(ChainId(object.chain));
+            if target.0 != object.chain {
+                let args = |handle| data::make::Args { handles: vec![handle] };
+                calls.spawn(self.call_object::<_, ()>(object, Procedure::Make, args));
+            } else {
+                by_target.entry(target).or_default().push(object.seal(&self.machine.key));
+            }
+        }
         for (target, handles) in by_target {
             let args = data::make::Args { handles };
             calls.spawn(self.call_target::<_, ()>(target, Procedure::Make, args));

@@ -144,7 +144,7 @@ impl Data {
         };
         let handles = self.object_handles(&before).into_iter().enumerate();
         let left: Vec<_> =
-            handles.filter(|(column, _)| is_left(*column)).map(|(_, (_, handle))| handle).collect();
+            handles.filter(|(column, _)| is_left(*column)).map(|(_, (_, _, handle))| handle).collect();
         let count = left.len() as u64;
         // A draining server gets no new objects.
         self.remove_objects(target, left).await?;

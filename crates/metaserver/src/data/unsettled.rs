@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, FileLayout, Inode, InodeId, Observation, TargetId, Time, Unsettled, read};
+use namespace::{ChainId, Command, FileLayout, Inode, InodeId, Observation, TargetId, Time, Unsettled, read};
 use parking_lot::Mutex;
 use store::View;
 use tokio::task::JoinSet;
@@ -35,7 +35,7 @@ use wire::data::{ObjectStat, Procedure, stat};
 use wire::nfs4::{Bitmap, attr};
 
 use crate::data::Data;
-use crate::data::hold::{SHORT_TIME_MAX, unheld, wait_for_work};
+use crate::data::hold::{SHORT_TIME_MAX, again_until_return, unheld, wait_for_work};
 use crate::data::proxy::FileData;
 use crate::errors::FileError;
 
@@ -82,8 +82,9 @@ pub(crate) fn depend_on_data(attributes: &Bitmap) -> bool {
     !attributes.intersection(&OF_DATA).is_empty()
 }
 
-/// Columns on one target, as (index of the file in the round, column), and the handles of their objects.
-type Columns = (Vec<(usize, usize)>, Vec<Bytes>);
+/// Columns on one target, as (index of the file in the round, column), the handles of their objects, and their
+/// chains.
+type Columns = (Vec<(usize, usize)>, Vec<Bytes>, Vec<ChainId>);
 
 /// A file in a round of STAT calls.
 struct Asked {
@@ -204,8 +205,12 @@ impl Data {
             return round.outcome;
         }
         let began = self.rounds.ticket();
-        let failed = self.observe(&[inode], false).await?;
-        let outcome = failed.get(&inode).map_or(Ok(()), |why| Err(*why));
+        // Each try asks those that are the heads of the chains then: one that hangs is left.
+        let outcome = again_until_return(|| async {
+            let failed = self.observe(&[inode], false).await?;
+            failed.get(&inode).map_or(Ok(()), |why| Err(*why))
+        });
+        let outcome = outcome.await;
         *last = Some(Round { began, outcome });
         outcome
     }
@@ -303,17 +308,18 @@ impl Data {
     ) -> Result<Vec<InodeId>, FileError> {
         let mut by_target: BTreeMap<TargetId, Columns> = BTreeMap::new();
         for (file, data) in data.iter().enumerate() {
-            for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
-                let (places, handles) = by_target.entry(target).or_default();
+            for (column, (chain, target, handle)) in self.object_handles(data).into_iter().enumerate() {
+                let (places, handles, chains) = by_target.entry(target).or_default();
                 places.push((file, column));
                 handles.push(handle);
+                chains.push(chain);
             }
         }
         let limit = if sync { SYNC_TIME_MAX } else { STAT_TIME_MAX };
         let mut calls = JoinSet::new();
-        for (target, (places, handles)) in by_target {
+        for (target, (places, handles, chains)) in by_target {
             let args = stat::Args { handles, sync };
-            let call = self.call_target_within::<_, stat::ResOk>(target, Procedure::Stat, args, limit);
+            let call = self.call_head::<_, stat::ResOk>((target, chains), Procedure::Stat, args, limit);
             calls.spawn(async move { (target, places, call.await) });
         }
         let mut silent = Vec::new();
