@@ -221,6 +221,7 @@ fn before(client: ClientId) -> Vec<Command> {
             id: DataServerId(1),
             name,
             addresses,
+            service_address: None,
             targets: targets.clone(),
             process: 1,
         }),

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 /// Last part of the first service address; no server or client of a lab has it.
 const SERVICE_FIRST: u8 = 240;
+/// The same of the first data server's service address.
+const DATA_SERVICE_FIRST: u8 = 230;
 
 /// Cluster with a group of metaservers; drop kills them, and prints their logs if the test fails.
 pub struct Metaservers {
@@ -27,13 +29,41 @@ pub struct Metaservers {
     metaservers: Vec<Server>,
     places: Vec<Namespace>,
     data_servers: Vec<Server>,
+    /// Places of the data servers, if each has one of its own.
+    data_places: Vec<Namespace>,
     services: Vec<IpAddr>,
+}
+
+/// Machines of the data servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DataPlaces {
+    /// All on this machine.
+    Shared,
+    /// Each in a namespace of its own, with a service address.
+    Own,
 }
 
 impl Metaservers {
     /// Starts metaservers, data servers and service addresses; returns when all of them are ready.
     #[track_caller]
     pub fn start(lab: &Lab, metaservers: usize, data_servers: usize, services: u8) -> Metaservers {
+        Self::start_in(lab, metaservers, data_servers, services, DataPlaces::Shared)
+    }
+
+    /// Starts the same with each data server in a network namespace of its own, with a service address.
+    #[track_caller]
+    pub fn with_data_addresses(lab: &Lab, metaservers: usize, data_servers: usize) -> Metaservers {
+        Self::start_in(lab, metaservers, data_servers, 1, DataPlaces::Own)
+    }
+
+    #[track_caller]
+    fn start_in(
+        lab: &Lab,
+        metaservers: usize,
+        data_servers: usize,
+        services: u8,
+        data_places: DataPlaces,
+    ) -> Metaservers {
         let folder = lab.folder().join("group");
         let places: Vec<Namespace> = (0..metaservers).map(|_| must(lab.inner().namespace(None))).collect();
         let [a, b, c, _] = lab.address().octets();
@@ -46,6 +76,7 @@ impl Metaservers {
             metaservers: vec![],
             places: vec![],
             data_servers: vec![],
+            data_places: vec![],
             services: vec![],
         };
         for (n, place) in places.iter().enumerate() {
@@ -71,16 +102,33 @@ impl Metaservers {
         }
         let all = listed((0..metaservers).map(|n| format!("\"{}\"", at(n, NFS_PORT))).collect());
         for (n, port) in (0..data_servers).zip(DS_PORT..) {
+            let (addresses, place) = match data_places {
+                DataPlaces::Shared => {
+                    let admin = SocketAddr::from((lab.address(), DS_ADMIN_PORT + port - DS_PORT));
+                    let listen = SocketAddr::from((lab.address(), port));
+                    (format!("listen = \"{listen}\"\nadmin = \"{admin}\"\n"), None)
+                }
+                DataPlaces::Own => {
+                    let place = must(lab.inner().namespace(None));
+                    let admin = SocketAddr::from((place.address, DS_ADMIN_PORT));
+                    let advertise = SocketAddr::from((place.address, DS_PORT));
+                    let service = IpAddr::from([a, b, c, DATA_SERVICE_FIRST + n as u8]);
+                    let text = format!(
+                        "listen = \"0.0.0.0:{DS_PORT}\"\nadvertise = \"{advertise}\"\n\
+                         service_address = \"{service}\"\nadmin = \"{admin}\"\n"
+                    );
+                    cluster.data_places.push(place);
+                    (text, cluster.data_places.last())
+                }
+            };
             let text = format!(
-                "name = \"ds{n}\"\nlisten = \"{}\"\nadmin = \"{}\"\nmetaserver = {all}\nsecret_file = {:?}\n\
+                "name = \"ds{n}\"\n{addresses}metaserver = {all}\nsecret_file = {:?}\n\
                  data_dir = {:?}\ntargets = [{:?}]\n",
-                SocketAddr::from((lab.address(), port)),
-                SocketAddr::from((lab.address(), DS_ADMIN_PORT + port - DS_PORT)),
                 folder.join("secret"),
                 make(folder.join(format!("ds{n}/identity"))),
                 make(folder.join(format!("ds{n}/target"))),
             );
-            let mut server = configured(lab, &format!("ds{n}"), "ds", &text, None);
+            let mut server = configured(lab, &format!("ds{n}"), "ds", &text, place);
             must(server.start());
             cluster.data_servers.push(server);
         }
@@ -144,11 +192,7 @@ impl Metaservers {
 
     /// Index of the metaserver whose machine has a service address.
     pub fn holder(&self, service: IpAddr) -> Option<usize> {
-        self.places.iter().position(|place| {
-            let words = ["-n", &place.name, "-o", "addr", "show", "to", &service.to_string()];
-            let output = Command::new("ip").args(words).output();
-            output.is_ok_and(|output| !output.stdout.is_empty())
-        })
+        self.places.iter().position(|place| has_address(place, service))
     }
 
     /// Kills metaserver `n` (`kill -9`).
@@ -158,11 +202,34 @@ impl Metaservers {
 
     /// Disconnects metaserver `n` from the network, or connects it, at the other end of its link.
     pub fn set_cut_off(&self, n: usize, is_cut_off: bool) {
-        // `lab` names both ends of a link so.
-        let link = self.places[n].name.replace('-', "s");
-        let to = if is_cut_off { "down" } else { "up" };
-        let done = Command::new("ip").args(["link", "set", &link, to]).status();
-        assert!(done.is_ok_and(|status| status.success()), "ip link set {link} {to}");
+        set_link(&self.places[n], !is_cut_off);
+    }
+
+    /// The same for data server `n`, which has a namespace of its own.
+    pub fn set_data_server_cut_off(&self, n: usize, is_cut_off: bool) {
+        set_link(&self.data_places[n], !is_cut_off);
+    }
+
+    /// Data server `n`, for signals, kills and starts.
+    pub fn data_server(&mut self, n: usize) -> &mut Server {
+        &mut self.data_servers[n]
+    }
+
+    /// Service address of data server `n`.
+    pub fn data_service(&self, n: usize) -> IpAddr {
+        let IpAddr::V4(first) = self.services[0] else { panic!("the lab has addresses of IPv4") };
+        let [a, b, c, _] = first.octets();
+        IpAddr::from([a, b, c, DATA_SERVICE_FIRST + n as u8])
+    }
+
+    /// Index of the data server whose machine has a service address.
+    pub fn data_holder(&self, service: IpAddr) -> Option<usize> {
+        self.data_places.iter().position(|place| has_address(place, service))
+    }
+
+    /// Folder of the servers' directories: `ds0/target` and so on.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Partitions metaserver `n` from the others, or ends that; clients still reach it.
@@ -244,6 +311,20 @@ impl Metaservers {
             sleep(POLL);
         }
     }
+}
+
+fn has_address(place: &Namespace, address: IpAddr) -> bool {
+    let words = ["-n", &place.name, "-o", "addr", "show", "to", &address.to_string()];
+    let output = Command::new("ip").args(words).output();
+    output.is_ok_and(|output| !output.stdout.is_empty())
+}
+
+fn set_link(place: &Namespace, is_up: bool) {
+    // `lab` names both ends of a link so.
+    let link = place.name.replace('-', "s");
+    let to = if is_up { "up" } else { "down" };
+    let done = Command::new("ip").args(["link", "set", &link, to]).status();
+    assert!(done.is_ok_and(|status| status.success()), "ip link set {link} {to}");
 }
 
 fn number(name: &str) -> Option<usize> {

@@ -228,6 +228,32 @@ for my $n (0 .. $mib - 1) { my $got = <$r>; die "block $n\n" unless $got eq bloc
 print "$rounds\n";
 "#;
 
+/// Makes files of a MiB, reads each back, truncates it and makes it longer again, and removes the one before; with
+/// pauses, so that other work goes on beside it.
+pub const LARGE_FILES: &str = r#"
+my ($dir) = @ARGV; mkdir $dir or die "mkdir $dir: $!";
+my $block = "0123456789abcdef" x (1 << 16);
+until (stopped()) {
+    my ($name, $f, $g, $got) = "$dir/f$rounds";
+    timed("create", sub { sysopen $f, $name, O_RDWR | O_CREAT | O_EXCL });
+    timed("write", sub { my $w = syswrite $f, $block; defined $w && $w == length $block });
+    timed("close", sub { close $f });
+    open my $drop, ">", "/proc/sys/vm/drop_caches" or die "$!"; print $drop "1\n"; close $drop;
+    timed("open", sub { sysopen $g, $name, O_RDWR });
+    $got = "";
+    timed("read", sub { sysread $g, $got, length $block; 1 }); die "round $rounds\n" unless $got eq $block;
+    timed("truncate", sub { truncate $g, 1000 });
+    timed("extend", sub { truncate $g, 200000 });
+    sysseek $g, 0, SEEK_SET;
+    timed("read", sub { sysread $g, $got, 200000; 1 });
+    die "bytes of before in round $rounds\n" unless $got eq substr($block, 0, 1000) . "\0" x 199000;
+    timed("close", sub { close $g });
+    timed("unlink", sub { $rounds == 0 || unlink "$dir/f" . ($rounds - 1) });
+    done_round(); select undef, undef, undef, 0.1;
+}
+print "$rounds\n";
+"#;
+
 /// Unpacks a tar file, compares, and removes all files, each step by a program of its own.
 pub const UNPACKS: &str = r#"
 my ($dir, $tar, $tree) = @ARGV;

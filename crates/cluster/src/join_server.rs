@@ -399,6 +399,7 @@ mod tests {
             id: DataServerId(7),
             name: "oak".into(),
             addresses: vec!["10.0.0.2:2050".into()],
+            service_address: None,
             targets: vec![],
             process: 1,
         };

@@ -48,5 +48,5 @@ pub use members::{Members, serve_members};
 pub use nodes::{
     AGREE_TIME_MAX, FilesPage, GroupReport, KnownTarget, Liveness, NodeChange, NodeReport, NodeRoles, id_text,
 };
-pub use service_addresses::{OpenInterfaces, ServiceAddresses};
+pub use service_addresses::ServiceAddresses;
 pub use settings::{DefaultStripe, SETTINGS, Setting, Settings};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use namespace::NodeKey;
+use nfs::ConnectedClients;
 use replica::{Member, NodeId, Replica, Unreachable};
 use wire::peer::addresses::{addresses_free, grant, release};
 use wire::peer::clients::{connected, connected_to};
@@ -18,7 +19,7 @@ use wire::xdr::Decoder;
 
 use crate::cluster::Cluster;
 use crate::nodes::GroupReport;
-use crate::service_addresses::clients::{self, Clients};
+use crate::service_addresses::clients;
 
 /// Time for a small call; the caller goes on without an answer.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -86,7 +87,7 @@ impl Cluster {
     }
 
     /// Tells another metaserver the clients that are connected to the service addresses of this one.
-    pub(crate) async fn tell_of_clients(&self, member: &Member, clients: &Clients) {
+    pub(crate) async fn tell_of_clients(&self, member: &Member, clients: &ConnectedClients) {
         let question = Call::Connected(connected::Args { held: clients::to_wire(clients) });
         if let Err(error) = call(&self.group.replica, member, &question, ANSWER_TIME_MAX).await {
             tracing::debug!(%error, member = %member.name, "telling another metaserver of clients");

@@ -12,39 +12,36 @@
 //! kernel of the dead holder refuses a connection, else at the end of the address lease. The next holder
 //! tells the clients ([`clients`]).
 //!
+//! Data servers may have service addresses, too, each its own ([`of_data_servers`]).
+//!
 //! A metaserver that stops releases its addresses and tells the leader. When an address becomes free, the
 //! leader tells all members to ask at once: no member waits for its next beat.
 
 mod assignment;
 pub(crate) mod clients;
+pub(crate) mod of_data_servers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use host::interface::{ANNOUNCEMENT_GAPS, Error, Interfaces, Patience, announce_with_gaps, take};
-use nfs::{Connection, Connections, Server};
+use host::interface::Patience;
+use nfs::{Connection, HeldAddresses, OpenInterfaces, Server};
 use parking_lot::Mutex;
 use replica::{Member, NodeId};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use self::assignment::{ASKING, Assignment, BEAT, LEASE};
-use self::clients::{Clients, Known, Told, tickle};
+use self::clients::{Known, Told};
 use crate::cluster::Cluster;
 
-/// Time without a log line for an address in use: the holder before may lose the address late, and that is no
-/// fault yet.
-const IN_USE_MAX: Duration = Duration::from_secs(4);
 /// An address of a live metaserver moves after a second ([`LEASE`]), not before.
 const MOVES_AFTER: Duration = Duration::from_millis(500);
 /// Time for the other members to take the addresses of a leader that stops: they need a tenth of a second.
 const TAKEN_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// Gives access to this machine's interfaces.
-pub type OpenInterfaces = Box<dyn Fn() -> host::interface::Result<Arc<dyn Interfaces>> + Send + Sync>;
 
 /// Settings of this machine for service addresses; the cluster map lists the addresses.
 pub struct ServiceAddresses {
@@ -60,10 +57,12 @@ pub struct ServiceAddresses {
 #[derive(Default)]
 pub(crate) struct Addressing {
     /// The leader's assignment, while this metaserver leads.
-    assignment: Mutex<Option<Assignment>>,
+    assignment: Mutex<Option<Assignment<NodeId>>>,
+    /// The same of the data servers' addresses.
+    pub(crate) of_data_servers: Mutex<Option<of_data_servers::Assignments>>,
     pub(crate) clients: Known,
     /// Addresses of this machine, once it holds any.
-    holding: OnceLock<Arc<Holding>>,
+    held: OnceLock<Arc<HeldAddresses>>,
     holder: Mutex<Option<JoinHandle<()>>>,
     /// Notification to ask the leader now, before the next beat.
     ask_now: Notify,
@@ -71,27 +70,11 @@ pub(crate) struct Addressing {
     assignment_changed: Notify,
 }
 
-/// Service addresses on this machine, and the connections to them.
-struct Holding {
-    service: ServiceAddresses,
-    interfaces: OnceLock<Arc<dyn Interfaces>>,
-    /// Every service address since the start of this process: a removed one must be released, too.
-    known: Mutex<BTreeSet<IpAddr>>,
-    connections: Connections,
-}
-
-/// The last logged error of each address, so that each error is logged once, and the start of the trouble.
-#[derive(Default)]
-struct Troubles(Mutex<BTreeMap<IpAddr, (String, Duration)>>);
-
 /// The task that holds service addresses.
 struct Holder {
     server: Arc<Cluster>,
-    holding: Arc<Holding>,
-    listens: SocketAddr,
-    troubles: Troubles,
-    /// The last logged reason why no address can be held here.
-    said_of_all: Mutex<Option<String>>,
+    held: Arc<HeldAddresses>,
+    clients_file: PathBuf,
     told: Mutex<Told>,
 }
 
@@ -100,12 +83,14 @@ impl Cluster {
     /// server for clients.
     pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
         self.addressing.clients.read(&service.clients_file);
-        let (interfaces, known) = (OnceLock::new(), Mutex::default());
-        let holding = Arc::new(Holding { service, interfaces, known, connections: server.connections() });
-        let _ = self.addressing.holding.set(Arc::clone(&holding));
-        let (troubles, said_of_all, told) = (Troubles::default(), Mutex::default(), Mutex::default());
-        let (server, listens) = (Arc::clone(self), server.address());
-        let holder = Holder { server, holding, listens, troubles, said_of_all, told };
+        let patience = Patience { solicitations: 2, gap: ASKING / 2 };
+        let (clock, entropy) = (Arc::clone(&self.group.clock), Arc::clone(&self.group.entropy));
+        let times = (LEASE, patience);
+        let held = HeldAddresses::new(server, service.interface, service.open, times, clock, entropy);
+        let held = Arc::new(held);
+        let _ = self.addressing.held.set(Arc::clone(&held));
+        let (server, clients_file) = (Arc::clone(self), service.clients_file);
+        let holder = Holder { server, held, clients_file, told: Mutex::default() };
         let holds = async move {
             tokio::join!(holder.beat(), holder.server.watch_holders());
         };
@@ -115,14 +100,14 @@ impl Cluster {
     /// Releases all addresses to other members, before this metaserver stops. A leader should lead until
     /// then: its assignment is complete, and the next leader's is complete only after a beat of every member.
     pub async fn release_addresses(self: &Arc<Self>) {
-        let Some(holding) = self.addressing.holding.get() else { return };
+        let Some(here) = self.addressing.held.get() else { return };
         if let Some(holder) = self.holds_no_more() {
             let _ = holder.await; // it may just be taking one
         }
-        let held = holding.held().unwrap_or_default();
-        self.addressing.clients.learn(holding.clients(&held));
+        let held = here.held().unwrap_or_default();
+        self.addressing.clients.learn(here.clients(&held));
         for address in held {
-            holding.release(address);
+            here.release(address);
         }
         self.holds_none().await;
         let status = self.group.replica.status();
@@ -173,7 +158,7 @@ impl Cluster {
         }
     }
 
-    fn with_assignment<T>(&self, look: impl FnOnce(&mut Assignment, Duration) -> T) -> Option<T> {
+    fn with_assignment<T>(&self, look: impl FnOnce(&mut Assignment<NodeId>, Duration) -> T) -> Option<T> {
         let mut assignment = self.addressing.assignment.lock();
         Some(look(assignment.as_mut()?, self.group.clock.monotonic()))
     }
@@ -238,10 +223,10 @@ impl Cluster {
             return true;
         }
         let address = connection.local().ip();
-        let holds = |holding: &Arc<Holding>| {
-            !holding.knows(address) || holding.held().is_ok_and(|held| held.contains(&address))
+        let holds = |here: &Arc<HeldAddresses>| {
+            !here.knows(address) || here.held().is_ok_and(|held| held.contains(&address))
         };
-        connection.is_open() && self.addressing.holding.get().is_none_or(holds)
+        connection.is_open() && self.addressing.held.get().is_none_or(holds)
     }
 
     /// Answers the beat of another metaserver. None: this one does not lead, or there are no service
@@ -286,59 +271,6 @@ impl Cluster {
     }
 }
 
-impl Holding {
-    /// This machine's interfaces, once there is an address to hold.
-    fn interfaces(&self) -> host::interface::Result<Option<&Arc<dyn Interfaces>>> {
-        if let Some(interfaces) = self.interfaces.get() {
-            return Ok(Some(interfaces));
-        }
-        if self.known.lock().is_empty() {
-            return Ok(None);
-        }
-        let opened = (self.service.open)()?;
-        Ok(Some(self.interfaces.get_or_init(|| opened)))
-    }
-
-    fn learn(&self, addresses: &[IpAddr]) {
-        self.known.lock().extend(addresses);
-    }
-
-    fn knows(&self, address: IpAddr) -> bool {
-        self.known.lock().contains(&address)
-    }
-
-    fn held(&self) -> host::interface::Result<BTreeSet<IpAddr>> {
-        let Some(interfaces) = self.interfaces()? else { return Ok(BTreeSet::new()) };
-        let held = interfaces.held()?.into_iter().map(|holding| holding.address);
-        Ok(held.filter(|address| self.knows(*address)).collect())
-    }
-
-    fn release(&self, address: IpAddr) {
-        let Some(interfaces) = self.interfaces.get() else { return };
-        match interfaces.release(address) {
-            Ok(()) => self.connections.abandon(address),
-            Err(error) => tracing::warn!(%address, %error, "a service address is not given back"),
-        }
-    }
-
-    /// Clients connected to each of these addresses.
-    fn clients(&self, held: &BTreeSet<IpAddr>) -> Clients {
-        let mut clients: Clients = held.iter().map(|address| (*address, BTreeSet::new())).collect();
-        for (local, peer) in self.connections.ends() {
-            if let Some(clients) = clients.get_mut(&local.ip()) {
-                clients.insert(peer);
-            }
-        }
-        clients
-    }
-
-    fn renew(&self, address: IpAddr) -> host::interface::Result<()> {
-        let Some(interfaces) = self.interfaces.get() else { return Ok(()) };
-        let interface = interfaces.find(address, self.service.interface.as_deref())?;
-        interfaces.hold(address, &interface, LEASE)
-    }
-}
-
 impl Holder {
     async fn beat(&self) {
         let mut often = tokio::time::interval(BEAT);
@@ -350,28 +282,27 @@ impl Holder {
                 () = self.server.addressing.ask_now.notified() => {}
             }
             let addresses = self.server.map().head.service_addresses.clone();
-            self.holding.learn(&addresses);
-            let held = match self.holding.held() {
+            self.held.learn(addresses.iter().copied());
+            let held = match self.held.held() {
                 Ok(held) => held,
                 Err(error) => {
-                    self.say_of_all(format!("{error}"));
+                    self.held.note_refusal(format!("{error}"));
                     continue;
                 }
             };
             // Also the addresses that the kernel removed while this process stood still.
             for address in before.difference(&held) {
-                tracing::info!(%address, "a service address is gone");
-                self.holding.connections.abandon(*address);
+                self.held.lost(*address);
             }
             before.clone_from(&held);
             if addresses.is_empty() && held.is_empty() {
                 continue;
             }
-            if !self.listens.ip().is_unspecified() && !addresses.is_empty() {
-                self.say_of_all(format!(
-                    "this metaserver listens on {} alone; set listen = \"0.0.0.0:{}\" in its file and start it again",
-                    self.listens,
-                    self.listens.port()
+            let listens = self.held.listens();
+            if !listens.ip().is_unspecified() && !addresses.is_empty() {
+                self.held.note_refusal(format!(
+                    "this metaserver listens on {listens} alone; set listen = \"0.0.0.0:{}\" in its file and start it again",
+                    listens.port()
                 ));
                 self.server.keep_assignment_for_others().await;
                 continue;
@@ -388,75 +319,27 @@ impl Holder {
                 continue; // most of its time is over
             }
             for address in held.iter().filter(|address| !granted.contains(address)) {
-                self.holding.release(*address);
+                self.held.release(*address);
                 self.server.ask_for_addresses_now(); // which says that it is free
             }
             let (renewed, taken): (Vec<_>, Vec<_>) = granted.into_iter().partition(|a| held.contains(a));
             for address in renewed {
-                let outcome = self.holding.renew(address);
-                self.say(address, outcome);
+                self.held.renew(address);
             }
             // At the same time: each address is probed first.
             futures_util::future::join_all(taken.into_iter().map(|address| async move {
-                let outcome = self.take(address).await;
-                if outcome.is_ok() {
+                if self.held.take(address, self.server.clients_of(address)).await {
                     self.server.ask_for_addresses_now(); // which says that it is held
                 }
-                self.say(address, outcome);
             }))
             .await;
-        }
-    }
-
-    async fn take(&self, address: IpAddr) -> host::interface::Result<()> {
-        let Some(interfaces) = self.holding.interfaces.get() else { return Ok(()) };
-        let named = self.holding.service.interface.as_deref();
-        let patience = Patience { solicitations: 2, gap: ASKING / 2 };
-        let clients = self.server.clients_of(address);
-        let taken = take(&**interfaces, address, named, LEASE, patience, tokio::time::sleep);
-        let (taken, clients) = tokio::join!(taken, clients);
-        let interface = taken?;
-        tracing::info!(%address, %interface, clients = clients.len(), "holds a service address");
-        let (entropy, from) =
-            (Arc::clone(&self.server.group.entropy), SocketAddr::new(address, self.listens.port()));
-        tokio::spawn(tickle(Arc::clone(interfaces), entropy, from, clients));
-        let interfaces = Arc::clone(interfaces);
-        tokio::spawn(async move {
-            let gaps = &ANNOUNCEMENT_GAPS;
-            let _ = announce_with_gaps(&*interfaces, address, &interface, gaps, tokio::time::sleep).await;
-        });
-        Ok(())
-    }
-
-    /// Logs once why this machine holds no address at all.
-    fn say_of_all(&self, why: String) {
-        let mut said = self.said_of_all.lock();
-        if said.as_ref() != Some(&why) {
-            tracing::error!("this metaserver holds no service addresses: {why}");
-            *said = Some(why);
-        }
-    }
-
-    /// Logs once the error of an address.
-    fn say(&self, address: IpAddr, outcome: host::interface::Result<()>) {
-        let mut troubles = self.troubles.0.lock();
-        let Err(error) = outcome else { return drop(troubles.remove(&address)) };
-        let now = self.server.group.clock.monotonic();
-        let (said, since) = troubles.entry(address).or_insert_with(|| (String::new(), now));
-        if matches!(error, Error::InUse { .. }) && now.saturating_sub(*since) < IN_USE_MAX {
-            return;
-        }
-        let error = error.to_string();
-        if *said != error {
-            tracing::error!(%address, %error, "a service address cannot be held");
-            *said = error;
         }
     }
 
     /// Tells the other members, and the file, the clients that are connected to the addresses of this
     /// machine.
     fn tell_of_clients(&self, held: &BTreeSet<IpAddr>) {
-        let clients = self.holding.clients(held);
+        let clients = self.held.clients(held);
         let mut told = self.told.lock();
         let now = self.server.group.clock.monotonic();
         self.server.addressing.clients.learn(clients.clone());
@@ -469,7 +352,7 @@ impl Holder {
         }
         // The file is treated as one more member.
         if told.is_news(self.server.group.replica.status().id, &clients, now) {
-            let (server, file) = (Arc::clone(&self.server), self.holding.service.clients_file.clone());
+            let (server, file) = (Arc::clone(&self.server), self.clients_file.clone());
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = server.addressing.clients.write(&file) {
                     tracing::warn!(file = %file.display(), %error, "who is connected is not remembered");

@@ -8,7 +8,7 @@
 
 mod records;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +65,19 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
+fn known_as(name: OwnerName, id: u64, client: &Client) -> exchange_id::ResOk {
+    let confirmed = if client.confirmed { exchange_id::CONFIRMED_R } else { 0 };
+    exchange_id::ResOk {
+        clientid: ClientId(id),
+        sequenceid: client.sequence.wrapping_add(1),
+        flags: exchange_id::USE_PNFS_DS | confirmed,
+        state_protect: StateProtectRes::None,
+        server_owner: ServerOwner { minor_id: 0, major_id: name.clone() },
+        server_scope: name,
+        server_impl_id: None,
+    }
+}
+
 struct Client {
     owner: OwnerName,
     /// Source address of EXCHANGE_ID.
@@ -95,6 +108,9 @@ struct Held {
 /// The clients of one data server.
 pub(crate) struct Clients {
     owner: OwnerName,
+    /// Addresses that move between data servers. Each is a server of its own to clients, wherever it is: Linux
+    /// would take two with one name for one server, also when they part again.
+    service_addresses: RwLock<BTreeSet<IpAddr>>,
     /// High half of client ids: another one after each start, so that an id of the last life is not taken for
     /// ours.
     start: u32,
@@ -116,6 +132,7 @@ impl Clients {
         let (clients_max, clients_of_address_max) = (CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX);
         Self {
             owner,
+            service_addresses: RwLock::default(),
             start,
             clients_max,
             clients_of_address_max,
@@ -131,9 +148,10 @@ impl Clients {
         &self,
         args: exchange_id::Args,
         principal: Principal,
-        address: IpAddr,
+        (local, address): (IpAddr, IpAddr),
     ) -> Result<exchange_id::ResOk, Status> {
         let network = network_of(address);
+        let name = self.name_at(local);
         if args.flags & !exchange_id::FLAGS_FROM_CLIENT != 0 {
             return Err(Status::Inval);
         }
@@ -144,8 +162,9 @@ impl Clients {
             StateProtectArgs::Ssv(_) => return Err(Status::EncrAlgUnsupp),
         }
         let update = args.flags & exchange_id::UPD_CONFIRMED_REC_A != 0;
-        // A copy: a slice would keep the whole record that it came in.
-        let owner = OwnerName::from(Bytes::copy_from_slice(&args.clientowner.ownerid.0));
+        // A copy: a slice would keep the whole record that it came in. With the server's name: a client has a
+        // record at each address.
+        let owner = OwnerName::from(Bytes::from([&name.0[..], b"/", &args.clientowner.ownerid.0].concat()));
         let verifier = args.clientowner.verifier;
         let mut records = self.records();
         self.sweep(&mut records);
@@ -169,7 +188,7 @@ impl Clients {
             }
             // Case 2: the client asks again.
             Some((id, client)) if client.verifier == verifier => {
-                let known = self.known(id, client);
+                let known = known_as(name, id, client);
                 if !client.is_from(network) && client.more_networks.len() < NETWORKS_MAX {
                     records.change(id, |client| client.more_networks.push(network));
                 }
@@ -202,22 +221,22 @@ impl Clients {
             sessions: Vec::new(),
             heard_ms: Arc::new(AtomicU64::new(self.now_ms())),
         };
-        let answer = self.known(id, &client);
+        let answer = known_as(name, id, &client);
         records.insert(id, client);
         Ok(answer)
     }
 
-    fn known(&self, id: u64, client: &Client) -> exchange_id::ResOk {
-        let confirmed = if client.confirmed { exchange_id::CONFIRMED_R } else { 0 };
-        exchange_id::ResOk {
-            clientid: ClientId(id),
-            sequenceid: client.sequence.wrapping_add(1),
-            flags: exchange_id::USE_PNFS_DS | confirmed,
-            state_protect: StateProtectRes::None,
-            server_owner: ServerOwner { minor_id: 0, major_id: self.owner.clone() },
-            server_scope: self.owner.clone(),
-            server_impl_id: None,
+    /// Name of the server that clients see at one of its addresses.
+    fn name_at(&self, local: IpAddr) -> OwnerName {
+        match self.service_addresses.read().contains(&local) {
+            true => OwnerName::from(Bytes::from(format!("heorot-ds-at-{local}"))),
+            false => self.owner.clone(),
         }
+    }
+
+    /// Notes service addresses: see [`crate::DataServer::learn_service_addresses`].
+    pub(crate) fn learn_service_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.service_addresses.write().extend(addresses);
     }
 
     /// CREATE_SESSION (RFC 8881, section 18.36).

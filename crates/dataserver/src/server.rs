@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::future::Future;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -189,6 +190,12 @@ pub struct DataServer {
 }
 
 impl DataServer {
+    /// Notes addresses that move between data servers: at each of them, clients see a server of its own. To be
+    /// called before the address is there.
+    pub fn learn_service_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.nfs.clients().learn_service_addresses(addresses);
+    }
+
     /// Opens the server and its targets; makes their files where they are missing.
     ///
     /// # Errors

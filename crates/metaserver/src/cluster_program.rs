@@ -59,6 +59,9 @@ impl Metaserver {
             Call::Register(args) => Reply::Register(self.register_data_server(args).await),
             Call::Size(args) => Reply::Size(self.object_len(&args.handle).await),
             Call::Status(_) => Reply::Status(self.status_as_json().await),
+            Call::HoldAddresses(args) => {
+                Reply::HoldAddresses(Ok(self.cluster.answer_hold_addresses(args).await))
+            }
         }
     }
 
@@ -136,6 +139,12 @@ impl Metaserver {
         }
         if self.cluster.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
             return Err(Status::NotFound);
+        }
+        if let Some(why) = self.cluster.service_address_refusal(&server) {
+            if self.cluster.data_servers.refuse(server.id, Some(Status::AddressInUse)) {
+                tracing::warn!(name = %server.name, "refused: its `service_address` cannot be had: {why}");
+            }
+            return Err(Status::AddressInUse);
         }
         if self.cluster.data_servers.refuse(server.id, None) {
             tracing::info!(name = %server.name, "is refused no longer");
@@ -236,9 +245,21 @@ fn data_server(args: &register::Args) -> Result<DataServer, Status> {
     if addresses.iter().any(|a| a.parse::<std::net::SocketAddr>().is_err()) {
         return Err(Status::Invalid);
     }
+    let service_address = match text(&args.service_address)? {
+        none if none.is_empty() => None,
+        address if is_service_address(&address) => Some(address),
+        _ => return Err(Status::Invalid),
+    };
     let targets = args.targets.iter().map(|space| TargetId(space.target)).collect();
     let (id, name, process) = (DataServerId(args.server), text(&args.name)?, args.process);
-    Ok(DataServer { id, name, addresses, targets, process })
+    Ok(DataServer { id, name, addresses, service_address, targets, process })
+}
+
+/// True if clients of many machines can connect to this address.
+fn is_service_address(text: &str) -> bool {
+    let Ok(address) = text.parse::<std::net::SocketAddr>() else { return false };
+    let ip = address.ip();
+    address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback()
 }
 
 #[cfg(test)]
@@ -252,6 +273,7 @@ mod tests {
             server: 7,
             name,
             addresses: vec![address.into()],
+            service_address: Bytes::new(),
             targets: vec![],
             version,
             map_version: 0,
@@ -269,6 +291,15 @@ mod tests {
             assert_eq!(data_server(&args(address)), Err(Status::Invalid), "{address}");
         }
         assert_eq!(data_server(&register::Args { addresses: vec![], ..args("") }), Err(Status::Invalid));
+        let service = |address: &'static str| {
+            data_server(&register::Args { service_address: address.into(), ..args("10.0.0.5:2050") })
+        };
+        assert_eq!(service("10.0.0.105:2050").map(|s| s.service_address), Ok(Some("10.0.0.105:2050".into())));
+        assert_eq!(service("").map(|s| s.service_address), Ok(None));
+        for address in ["10.0.0.105", "10.0.0.105:0", "0.0.0.0:2050", "127.0.0.1:2050", "224.0.0.1:2050", "x"]
+        {
+            assert_eq!(service(address), Err(Status::Invalid), "{address}");
+        }
         let long = register::Args { name: vec![b'x'; 256].into(), ..args("10.0.0.5:2050") };
         assert_eq!(data_server(&long), Err(Status::Invalid));
     }

@@ -504,6 +504,9 @@ pub struct DataServer {
     pub name: String,
     /// Addresses for clients and metaservers: `10.0.0.5:2050`.
     pub addresses: Vec<String>,
+    /// Service address and port for clients: `10.0.0.105:2050`. While this data server is silent, another one
+    /// holds the address. None: clients use the addresses above.
+    pub service_address: Option<String>,
     /// Its targets.
     pub targets: Vec<TargetId>,
     /// Random number of the present run of its process.

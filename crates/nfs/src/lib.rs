@@ -15,6 +15,7 @@
 mod backchannel;
 mod compound;
 mod connection;
+mod held_addresses;
 mod limits;
 mod metrics;
 mod peer;
@@ -31,6 +32,7 @@ mod tcp;
 pub use backchannel::{Backchannel, CallbackError};
 pub use compound::{CompoundContext, Nfs4, Nfs4Program, Position};
 pub use connection::{CallFailure, Connection, ConnectionId};
+pub use held_addresses::{ConnectedClients, HeldAddresses, OpenInterfaces, open_interfaces};
 pub use limits::{HELD_CALLS_MAX, Limits, NoRoom, ReplyRoom};
 pub use metrics::{Metrics, OperationLabels, exposition};
 pub use peer::{Peer, PeerKey};

@@ -122,6 +122,7 @@ async fn beat(address: Address, peer: Peer, objects: Arc<Mutex<Objects>>) {
             server: address,
             name: Bytes::from(format!("ds{address}")),
             addresses: vec![Bytes::from(socket_address(address).to_string())],
+            service_address: Bytes::new(),
             targets: vec![space],
             version: Bytes::from_static(b"0.1.0"),
             map_version: 0,

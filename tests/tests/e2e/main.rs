@@ -12,6 +12,7 @@ mod client_kernel;
 mod courtesy;
 mod crash_rounds;
 mod cut_off;
+mod data_addresses;
 mod data_server_away;
 mod data_server_restarts;
 mod data_servers_rolling;

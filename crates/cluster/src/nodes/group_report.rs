@@ -18,6 +18,8 @@ pub struct GroupReport {
     pub matched: BTreeMap<NodeId, u64>,
     /// Holder of each service address.
     pub addresses: BTreeMap<IpAddr, Option<NodeId>>,
+    /// Holder of each service address of a data server.
+    pub data_addresses: BTreeMap<IpAddr, Option<DataServerId>>,
     /// Members that the leader can reach now.
     pub living: BTreeSet<NodeId>,
     /// Members that serve no client, since their state is disputed or cannot be read.
@@ -52,6 +54,11 @@ impl GroupReport {
         Report {
             members: ids.iter().map(member).collect(),
             addresses: self.addresses.iter().map(address).collect(),
+            data_addresses: self
+                .data_addresses
+                .iter()
+                .map(|(held, holder)| address((held, &holder.map(|holder| holder.0))))
+                .collect(),
             clocks: self.clocks.iter().map(clock).collect(),
         }
     }
@@ -66,6 +73,10 @@ impl GroupReport {
         }
         for AddressReport { address, holder } in report.addresses {
             group.addresses.extend(addresses(&[address]).pop().map(|address| (address, holder)));
+        }
+        for AddressReport { address, holder } in report.data_addresses {
+            let holder = holder.map(DataServerId);
+            group.data_addresses.extend(addresses(&[address]).pop().map(|address| (address, holder)));
         }
         for ClockReport { is_data_server, server, ahead_ms } in report.clocks {
             let key = match is_data_server {
@@ -89,6 +100,7 @@ mod tests {
             heard_ms: BTreeMap::from([(1, 0), (2, 40)]),
             matched: BTreeMap::from([(1, 9), (3, 7)]),
             addresses: BTreeMap::from([(address(100), Some(2)), (address(101), None)]),
+            data_addresses: BTreeMap::from([(address(105), Some(DataServerId(7))), (address(106), None)]),
             living: BTreeSet::from([2, 4]),
             out_of_service: BTreeSet::from([4]),
             clocks: BTreeMap::from([(NodeKey::Metaserver(1), -3), (NodeKey::DataServer(DataServerId(1)), 5)]),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use namespace::{Node, NodeKey, NodeState};
+use namespace::{DataServerId, Node, NodeKey, NodeState};
 use replica::NodeId;
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,7 @@ impl Cluster {
             heard_ms: heard.chain([(status.id, 0)]).collect(),
             matched: status.matched,
             addresses: self.address_owners(),
+            data_addresses: self.data_address_owners(),
             living: status.reachable,
             out_of_service: self.out_of_service(),
             clocks: self.clocks.ahead(NodeKey::Metaserver(status.id), self.group.clock.monotonic()),
@@ -160,6 +161,9 @@ impl Cluster {
                 },
                 seen,
                 objects: Some(its.map(|target| target.objects).sum()),
+                service_addresses: group
+                    .map(|group| held_by_data_server(group, server.id))
+                    .unwrap_or_default(),
                 ..known.unwrap_or(NodeReport::unknown(key))
             });
         }
@@ -214,6 +218,12 @@ impl NodeReport {
             ..Self::unknown(node.key)
         }
     }
+}
+
+/// The service addresses that a data server holds: its own, and those of others that are silent.
+fn held_by_data_server(group: &GroupReport, server: DataServerId) -> Vec<IpAddr> {
+    let held = group.data_addresses.iter().filter(|(_, owner)| **owner == Some(server));
+    held.map(|(address, _)| *address).collect()
 }
 
 /// The service addresses that a member holds.

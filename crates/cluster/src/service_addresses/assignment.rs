@@ -18,8 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use replica::NodeId;
-
 /// Address lease: the holder's kernel removes the address at its end. Short: clients of a metaserver that
 /// hangs wait for it.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -34,8 +32,8 @@ const SUSPECT_AFTER: Duration = Duration::from_millis(200);
 
 /// One address.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    owner: Option<NodeId>,
+struct Entry<H> {
+    owner: Option<H>,
     /// Another member may be granted the address from this time on.
     free_from: Duration,
     /// To be handed back, since other members have fewer.
@@ -44,34 +42,40 @@ struct Entry {
     held: bool,
 }
 
-impl Entry {
+impl<H> Entry<H> {
     fn free(from: Duration) -> Self {
         Self { owner: None, free_from: from, withheld: false, held: false }
     }
 }
 
-/// All addresses.
+/// All addresses of servers of one kind, with ids of type `H`.
 #[derive(Debug)]
-pub(crate) struct Assignment {
-    entries: BTreeMap<IpAddr, Entry>,
-    heard: BTreeMap<NodeId, Duration>,
+pub(crate) struct Assignment<H> {
+    entries: BTreeMap<IpAddr, Entry<H>>,
+    /// Home of each address that has one: a server that lives holds its own addresses.
+    homes: BTreeMap<IpAddr, H>,
+    heard: BTreeMap<H, Duration>,
     /// Members without a beat since this leader began: each may hold addresses that the leader before
     /// granted.
-    unknown: BTreeSet<NodeId>,
+    unknown: BTreeSet<H>,
     /// True if an address has become free: another member may take it without waiting for its next beat.
     freed: bool,
 }
 
-impl Assignment {
+impl<H: Copy + Ord> Assignment<H> {
     /// The assignment of a new leader. The grants of the leader before are unknown until every member has
     /// sent a beat or is dead, and expire after a lease.
-    pub(crate) fn new(
-        addresses: &[IpAddr],
-        members: impl IntoIterator<Item = NodeId>,
-        now: Duration,
-    ) -> Self {
+    pub(crate) fn new(addresses: &[IpAddr], members: impl IntoIterator<Item = H>, now: Duration) -> Self {
         let entries = addresses.iter().map(|a| (*a, Entry::free(now + LEASE))).collect();
-        Self { entries, heard: BTreeMap::new(), unknown: members.into_iter().collect(), freed: false }
+        let unknown = members.into_iter().collect();
+        Self { entries, homes: BTreeMap::new(), heard: BTreeMap::new(), unknown, freed: false }
+    }
+
+    /// Follows the list of addresses that have a home, each with it.
+    pub(crate) fn follow_homes(&mut self, homes: BTreeMap<IpAddr, H>, now: Duration) {
+        let addresses: Vec<IpAddr> = homes.keys().copied().collect();
+        self.homes = homes;
+        self.follow(&addresses, now);
     }
 
     /// Follows the list of addresses. A new one may have been removed a moment ago, and still be held.
@@ -84,7 +88,7 @@ impl Assignment {
 
     /// Notes a beat: `member` lives and holds `held`. Returns the addresses that it may hold for a lease from
     /// now on.
-    pub(crate) fn beat(&mut self, member: NodeId, held: &[IpAddr], now: Duration) -> Vec<IpAddr> {
+    pub(crate) fn beat(&mut self, member: H, held: &[IpAddr], now: Duration) -> Vec<IpAddr> {
         self.heard.insert(member, now);
         self.heard.retain(|_, heard| now.saturating_sub(*heard) < SILENT_AFTER);
         for (address, entry) in &mut self.entries {
@@ -103,13 +107,16 @@ impl Assignment {
             }
         }
         self.know(member, now);
+        self.send_home(member);
         self.level(member);
         let mut granted = Vec::new();
         for address in self.entries.keys().copied().collect::<Vec<_>>() {
             let entry = self.entries[&address];
             let is_over = entry.owner.is_none_or(|owner| !self.heard.contains_key(&owner));
-            let taken =
-                entry.owner != Some(member) && is_over && entry.free_from <= now && self.is_poorest(member);
+            let taken = entry.owner != Some(member)
+                && is_over
+                && entry.free_from <= now
+                && self.may_take(member, address);
             if taken || (entry.owner == Some(member) && !entry.withheld) {
                 let held = entry.held && !taken;
                 let granted_now =
@@ -123,7 +130,7 @@ impl Assignment {
 
     /// Notes that `member`, which still holds `held`, must hold no address, and does not count it for the
     /// balance. An address that it has handed back is free.
-    pub(crate) fn withhold(&mut self, member: NodeId, held: &[IpAddr], now: Duration) {
+    pub(crate) fn withhold(&mut self, member: H, held: &[IpAddr], now: Duration) {
         self.heard.remove(&member);
         for (address, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.owner == Some(member)) {
             match held.contains(address) {
@@ -140,7 +147,7 @@ impl Assignment {
     }
 
     /// Notes that the process of `member` is dead, or stops: its addresses are free.
-    pub(crate) fn gone(&mut self, member: NodeId, now: Duration) {
+    pub(crate) fn gone(&mut self, member: H, now: Duration) {
         self.heard.remove(&member);
         for entry in self.entries.values_mut().filter(|entry| entry.owner == Some(member)) {
             *entry = Entry::free(now);
@@ -155,29 +162,29 @@ impl Assignment {
     }
 
     /// True if members other than `member` hold all addresses, by their own reports.
-    pub(crate) fn is_held_without(&self, member: NodeId) -> bool {
+    pub(crate) fn is_held_without(&self, member: H) -> bool {
         self.entries.values().all(|entry| entry.held && entry.owner.is_some_and(|owner| owner != member))
     }
 
     /// Members whose beat is overdue.
-    pub(crate) fn suspects(&self, now: Duration) -> Vec<NodeId> {
+    pub(crate) fn suspects(&self, now: Duration) -> Vec<H> {
         let owners = self.entries.values().filter_map(|entry| entry.owner);
-        let silent = |member: &NodeId| {
+        let silent = |member: &H| {
             self.heard.get(member).is_none_or(|heard| now.saturating_sub(*heard) > SUSPECT_AFTER)
         };
-        let all: BTreeSet<NodeId> = owners.chain(self.unknown.iter().copied()).filter(silent).collect();
+        let all: BTreeSet<H> = owners.chain(self.unknown.iter().copied()).filter(silent).collect();
         all.into_iter().collect()
     }
 
     /// Holder of each address, for people.
-    pub(crate) fn owners(&self) -> BTreeMap<IpAddr, Option<NodeId>> {
-        let owner = |entry: &Entry| entry.owner.filter(|_| entry.held);
+    pub(crate) fn owners(&self) -> BTreeMap<IpAddr, Option<H>> {
+        let owner = |entry: &Entry<H>| entry.owner.filter(|_| entry.held);
         self.entries.iter().map(|(address, entry)| (*address, owner(entry))).collect()
     }
 
     /// Notes that `member` has reported its addresses, or holds none. After the last unknown member, each
     /// address without an owner is free.
-    fn know(&mut self, member: NodeId, now: Duration) {
+    fn know(&mut self, member: H, now: Duration) {
         if self.unknown.remove(&member) && self.unknown.is_empty() {
             for entry in self.entries.values_mut().filter(|entry| entry.owner.is_none()) {
                 entry.free_from = now;
@@ -186,22 +193,44 @@ impl Assignment {
         }
     }
 
-    fn count(&self, member: NodeId) -> usize {
+    fn count(&self, member: H) -> usize {
         self.entries.values().filter(|entry| entry.owner == Some(member) && !entry.withheld).count()
     }
 
-    fn is_poorest(&self, member: NodeId) -> bool {
+    /// True if `member` is the one to take this address: its home, or while that is silent the poorest.
+    fn may_take(&self, member: H, address: IpAddr) -> bool {
+        match self.homes.get(&address).filter(|home| self.heard.contains_key(home)) {
+            Some(home) => *home == member,
+            None => self.is_poorest(member),
+        }
+    }
+
+    fn is_poorest(&self, member: H) -> bool {
         self.heard.keys().all(|other| self.count(member) <= self.count(*other))
     }
 
+    /// Takes from `member` the addresses whose home lives again.
+    fn send_home(&mut self, member: H) {
+        let Self { entries, homes, heard, .. } = self;
+        for (address, entry) in entries.iter_mut().filter(|(_, entry)| entry.owner == Some(member)) {
+            if homes.get(address).is_some_and(|home| *home != member && heard.contains_key(home)) {
+                entry.withheld = true;
+            }
+        }
+    }
+
     /// Rebalance: takes one address from `member` if another member has at least two fewer.
-    fn level(&mut self, member: NodeId) {
+    fn level(&mut self, member: H) {
         let poorest = self.heard.keys().map(|other| self.count(*other)).min().unwrap_or(0);
         let underway = self.entries.values().any(|entry| entry.withheld);
         if underway || self.count(member) < poorest + 2 {
             return;
         }
-        if let Some(entry) = self.entries.values_mut().find(|entry| entry.owner == Some(member)) {
+        let Self { entries, homes, .. } = self;
+        let movable = |(address, entry): &(&IpAddr, &mut Entry<H>)| {
+            entry.owner == Some(member) && !homes.contains_key(*address)
+        };
+        if let Some((_, entry)) = entries.iter_mut().find(movable) {
             entry.withheld = true;
         }
     }
@@ -210,6 +239,7 @@ impl Assignment {
 #[cfg(test)]
 mod tests {
     use host::interface::EXPIRY_LATE_MAX;
+    use replica::NodeId;
 
     use super::*;
 
@@ -220,7 +250,7 @@ mod tests {
     /// Members that beat in turn. They hold a granted address until its lease is over, as the kernel does,
     /// and take an address only if no other member answers for it.
     struct Cluster {
-        assignment: Assignment,
+        assignment: Assignment<NodeId>,
         now: Duration,
         held: BTreeMap<NodeId, Vec<(IpAddr, Duration)>>,
         /// Their kernels answer.
@@ -384,6 +414,36 @@ mod tests {
         cluster.assignment.gone(1, cluster.now);
         cluster.pass(BEAT);
         assert_eq!(cluster.counts().iter().sum::<usize>(), 3, "{lost} is granted");
+    }
+
+    #[test]
+    fn an_address_with_a_home_is_there_whenever_the_home_lives() {
+        let mut cluster = Cluster::new(3, 3);
+        let homes: BTreeMap<IpAddr, NodeId> = addresses(3).into_iter().zip([2, 3, 1]).collect();
+        cluster.assignment = Assignment::new(&[], [], Duration::ZERO);
+        cluster.assignment.follow_homes(homes.clone(), Duration::ZERO);
+        let is_at_home = |cluster: &Cluster, address: &IpAddr| {
+            cluster.held[&homes[address]].iter().any(|(held, _)| held == address)
+        };
+        cluster.pass(LONG);
+        assert!(homes.keys().all(|address| is_at_home(&cluster, address)));
+        cluster.hung = vec![2];
+        let mut waited = Duration::ZERO;
+        while cluster.counts().iter().sum::<usize>() < 3 || !cluster.held[&2].is_empty() {
+            cluster.pass(BEAT);
+            waited += BEAT;
+            assert!(waited <= LEASE + EXPIRY_LATE_MAX + 2 * BEAT, "clients wait: {:?}", cluster.counts());
+        }
+        let others = homes.iter().filter(|(_, home)| **home != 2);
+        assert!(others.clone().all(|(address, _)| is_at_home(&cluster, address)), "only the lost one moves");
+        cluster.hung.clear();
+        cluster.pass(4 * BEAT);
+        assert!(homes.keys().all(|address| is_at_home(&cluster, address)), "it is at home again");
+        // The home of an address changes: a data server was replaced by another one.
+        let homes: BTreeMap<IpAddr, NodeId> = addresses(3).into_iter().zip([1, 3, 1]).collect();
+        cluster.assignment.follow_homes(homes, cluster.now);
+        cluster.pass(LONG);
+        assert_eq!(cluster.counts(), [2, 0, 1]);
     }
 
     #[test]

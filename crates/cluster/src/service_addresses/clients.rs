@@ -4,7 +4,7 @@
 //! ```text
 //! holder ──"these are connected to 10.0.0.100"──▶ all others          whenever that has changed
 //! next holder ──"clients of 10.0.0.100?"────────────▶ all others      it may have been away
-//! next holder ──ACK──▶ each client                                    see host::interface, `tickle`
+//! next holder ──ACK──▶ each client                                    see nfs::HeldAddresses
 //! ```
 //!
 //! A client that waits for an answer sends nothing, for a minute, and would not notice that its server is
@@ -13,26 +13,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use host::interface::Interfaces;
-use host::{Entropy, SystemFiles};
+use host::SystemFiles;
+use nfs::ConnectedClients as Clients;
 use parking_lot::Mutex;
 use replica::NodeId;
 use wire::peer::clients::connected::Connections;
 
 use crate::peers::{addresses, text};
 
-/// Gaps before each tickle of a client: a segment may be lost, the client's network may not know yet where
-/// the address is, and Linux answers a connection's strange segments only once in half a second.
-const TICKLE_GAPS: [Duration; 4] =
-    [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(600), Duration::from_secs(2)];
 /// Interval after which the same list is sent again: the receiver may have been restarted.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
-
-/// The clients of each address.
-pub(crate) type Clients = BTreeMap<IpAddr, BTreeSet<SocketAddr>>;
 
 /// The clients in their form on the wire.
 pub(crate) fn to_wire(clients: &Clients) -> Vec<Connections> {
@@ -110,27 +102,6 @@ impl Told {
             self.0.insert(member, (clients.clone(), now));
         }
         is_news
-    }
-}
-
-/// Tells the clients of an address, which this machine has taken, that their connections are gone.
-pub(crate) async fn tickle(
-    interfaces: Arc<dyn Interfaces>,
-    entropy: Arc<dyn Entropy>,
-    from: SocketAddr,
-    clients: BTreeSet<SocketAddr>,
-) {
-    for gap in TICKLE_GAPS {
-        tokio::time::sleep(gap).await;
-        if !interfaces.holds(from.ip()).unwrap_or(false) {
-            return;
-        }
-        for client in &clients {
-            let sequence = entropy.u64() as u32;
-            if let Err(error) = interfaces.tickle(from, *client, sequence) {
-                tracing::debug!(%client, %error, "a client finds out by itself that its connection is gone");
-            }
-        }
     }
 }
 

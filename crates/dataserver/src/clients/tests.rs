@@ -5,6 +5,8 @@ use host::{ManualClock, SeededEntropy};
 use super::*;
 
 const FIRST: [u8; 4] = [10, 0, 0, 1];
+/// This server's own address.
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 200));
 
 fn exchange(clients: &Clients, owner: &str) -> ClientId {
     exchange_from(clients, owner, FIRST)
@@ -20,7 +22,7 @@ fn exchange_from(clients: &Clients, owner: &str, from: [u8; 4]) -> ClientId {
         state_protect: StateProtectArgs::None,
         client_impl_id: None,
     };
-    clients.exchange_id(args, None, from.into()).expect("there is always room").clientid
+    clients.exchange_id(args, None, (HERE, from.into())).expect("there is always room").clientid
 }
 
 /// From the client's own address.
@@ -117,7 +119,7 @@ fn the_name_of_a_client_that_lives_is_not_taken_from_elsewhere() {
             state_protect: StateProtectArgs::None,
             client_impl_id: None,
         };
-        clients.exchange_id(args, None, from.into()).map(|answer| answer.clientid)
+        clients.exchange_id(args, None, (HERE, from.into())).map(|answer| answer.clientid)
     };
     assert_eq!(restarted([10, 0, 0, 9]), Err(Status::ClidInUse));
     assert!(clients.session(session).is_some());
@@ -198,7 +200,7 @@ fn whatever_clients_do_the_records_agree_and_the_bounds_hold() {
                     state_protect: StateProtectArgs::None,
                     client_impl_id: None,
                 };
-                if let Ok(known) = clients.exchange_id(args, None, [10, 0, network, 1].into())
+                if let Ok(known) = clients.exchange_id(args, None, (HERE, [10, 0, network, 1].into()))
                     && roll >> 40 & 1 == 0
                     && let Ok(session) = confirm(&clients, known.clientid)
                 {
@@ -219,4 +221,33 @@ fn whatever_clients_do_the_records_agree_and_the_bounds_hold() {
         assert!(records.len() <= 40 && (0..8).all(|n| records.len_of([10, 0, n, 1].into()) <= 12));
     }
     assert!(sessions.iter().any(|id| clients.session(*id).is_some()));
+}
+
+/// Linux takes two servers with one name for one, and keeps on doing so when they part.
+#[test]
+fn a_service_address_is_a_server_of_its_own_with_the_same_name_wherever_it_is() {
+    let clock = Arc::new(ManualClock::default());
+    let here = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+    let there = Clients::new(2, clock, Arc::new(SeededEntropy::new(2)));
+    let service = IpAddr::from([10, 0, 0, 105]);
+    let ask = |clients: &Clients, local| {
+        let args = exchange_id::Args {
+            clientowner: exchange_id::ClientOwner { verifier: [1; 8], ownerid: Bytes::from("ash").into() },
+            flags: 0,
+            state_protect: StateProtectArgs::None,
+            client_impl_id: None,
+        };
+        let answer = clients.exchange_id(args, None, (local, FIRST.into())).expect("there is room");
+        (answer.server_owner.major_id, answer.server_scope, answer.clientid)
+    };
+    let (own, ..) = ask(&here, HERE);
+    assert_eq!(ask(&here, service).0, own, "nothing is known of the address yet");
+    here.learn_service_addresses([service]);
+    there.learn_service_addresses([service]);
+    let (name, scope, client) = ask(&here, service);
+    let elsewhere = ask(&there, service);
+    assert_eq!((&elsewhere.0, &elsewhere.1), (&name, &scope), "the address has moved");
+    assert_ne!(name, own);
+    assert_ne!(ask(&here, HERE).2, client, "its own client ids");
+    assert_eq!(ask(&here, HERE).0, own);
 }

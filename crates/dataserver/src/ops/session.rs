@@ -26,7 +26,8 @@ impl NfsServer {
             self.note_refusal(context);
             return Err(Status::Perm);
         }
-        self.clients.exchange_id(args, principal(&context.credential), address)
+        let local = context.connection.local().ip();
+        self.clients.exchange_id(args, principal(&context.credential), (local, address))
     }
 
     /// CREATE_SESSION: likewise.

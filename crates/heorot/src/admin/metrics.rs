@@ -160,7 +160,7 @@ fn members(status: &Status, registry: &mut Registry) {
     registry.register("member_out_of_service", "1: the metaserver serves no client: its log says why", odd);
     registry.register("member_voter", "1: the metaserver has a vote", voter);
     registry.register("member_lag_entries", "Entries of the log that the metaserver lacks", lag);
-    registry.register("service_address_held", "1: a metaserver holds the service address", held);
+    registry.register("service_address_held", "1: a server holds the service address", held);
     registry.register("data_server_up", "1: the data server is heard of", server_up);
 }
 
@@ -286,7 +286,10 @@ mod tests {
             clients: 2,
             states: States { layouts: 4, ..States::default() },
             metaservers: vec![member("oak", Liveness::Alive), member("elm", Liveness::Unknown)],
-            service_addresses: Some(vec![ServiceAddress { address: "10.0.0.9".into(), holder: None }]),
+            service_addresses: Some(vec![ServiceAddress {
+                address: "10.0.0.9".into(),
+                ..ServiceAddress::default()
+            }]),
             data_servers: vec![server],
             ..Status::default()
         };

@@ -130,7 +130,8 @@ fn table(status: &Status) -> String {
     out.push('\n');
     out.push_str(&metaservers(status));
     for service in status.service_addresses.iter().flatten() {
-        let holder = service.holder.as_deref().unwrap_or("no metaserver");
+        let none = if service.is_of_data_servers { "no data server" } else { "no metaserver" };
+        let holder = service.holder.as_deref().unwrap_or(none);
         line(&mut out, format_args!("service address {}: held by {holder}", service.address));
     }
     out.push('\n');

@@ -1,6 +1,6 @@
 //! Configuration of a data server.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use super::{ConfigError, Document, LOG, Parsed, Reader, address, log, path, path
 use command_line::logging;
 use dataserver::{Checks, Verify};
 
-pub(crate) const KEYS: [&str; 14] = [
+pub(crate) const KEYS: [&str; 15] = [
     "listen",
     "advertise",
+    "service_address",
     "metaserver",
     "secret_file",
     "data_dir",
@@ -37,6 +38,8 @@ const ADMIN_DEFAULT: &str = "127.0.0.1:20491";
 pub(crate) struct DsConfig {
     pub listen: SocketAddr,
     pub advertise: SocketAddr,
+    /// Address for clients, which another data server holds while this one is silent.
+    pub service_address: Option<IpAddr>,
     /// Metaservers, each as host or address, and port.
     pub metaservers: Vec<String>,
     pub secret_file: PathBuf,
@@ -66,9 +69,25 @@ impl DsConfig {
             None if listen.ip().is_unspecified() => r.required("advertise", reachable, address)?,
             advertise => advertise.unwrap_or(listen),
         };
+        let service_address = r.optional("service_address", "an address such as \"10.0.0.105\"", |v| {
+            let text = string(v)?;
+            let address: IpAddr = text.parse().map_err(|_| format!("{text:?} is no address"))?;
+            match address {
+                _ if address.is_loopback() || address.is_unspecified() || address.is_multicast() => {
+                    Err(format!("{address} cannot move between machines"))
+                }
+                _ if address == advertise.ip() => Err(format!("{address} is this machine's own address")),
+                _ if !listen.ip().is_unspecified() => Err(format!(
+                    "this server listens on {listen} alone; set listen = \"0.0.0.0:{}\" and advertise = \"{advertise}\"",
+                    listen.port()
+                )),
+                _ => Ok(address),
+            }
+        })?;
         Ok(Self {
             listen,
             advertise,
+            service_address,
             metaservers: r.required("metaserver", METASERVER, |v| match v.as_array() {
                 Some(all) if all.is_empty() => Err("it is empty".into()),
                 Some(all) => all.iter().map(|v| host_and_port(v.get_ref())).collect(),
@@ -172,6 +191,18 @@ mod tests {
             (
                 "metaserver = '10.0.0.1:2o49'\ntargets = ['/a']",
                 "`metaserver` is not right: \"10.0.0.1:2o49\" is no",
+            ),
+            (
+                "service_address = '10.0.0.105'\ntargets = ['/a']",
+                "`service_address` is not right: this server listens on 10.0.0.5:2049 alone; set listen = ",
+            ),
+            (
+                "service_address = '10.0.0.5'\ntargets = ['/a']",
+                "`service_address` is not right: 10.0.0.5 is this machine's own address",
+            ),
+            (
+                "service_address = '127.0.0.9'\ntargets = ['/a']",
+                "`service_address` is not right: 127.0.0.9 cannot move between machines",
             ),
             ("verify = 'never'\ntargets = ['/a']", "`verify` is not right: \"never\" is neither"),
             ("scrub_rate = 0\ntargets = ['/a']", "`scrub_rate` is not right: nothing would be read"),

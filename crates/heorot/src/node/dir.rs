@@ -189,8 +189,15 @@ impl Plan {
         let targets = self.targets.iter().map(|target| text(target)).collect::<Result<Vec<_>, _>>()?;
         let metaservers = metaservers.iter().cloned().map(Value::from).collect::<Vec<_>>();
         let admin = SocketAddr::new(self.admin.ip(), self.admin.port() + 1);
+        // As in `mds_toml`: a service address can be added at any time.
+        let listen = match self.address {
+            address if address.is_loopback() => self.data(),
+            IpAddr::V4(_) => SocketAddr::from(([0; 4], self.data().port())),
+            IpAddr::V6(_) => SocketAddr::from(([0; 16], self.data().port())),
+        };
         let settings = [
-            ("listen", self.data().to_string().into()),
+            ("listen", listen.to_string().into()),
+            ("advertise", self.data().to_string().into()),
             ("metaserver", metaservers.into()),
             ("secret_file", text(&self.dir.join(SECRET_FILE))?),
             ("data_dir", text(&self.dir.join("ds"))?),
@@ -282,7 +289,8 @@ mod tests {
 
         let ds = plan.ds_toml(&["10.0.0.1:2049".into(), "10.0.0.2:2049".into()]).unwrap();
         let config = DsConfig::parse(Path::new("f"), &ds).unwrap();
-        assert_eq!((config.listen, config.metaservers.len()), ("10.0.0.1:2050".parse().unwrap(), 2));
+        assert_eq!(config.listen, "0.0.0.0:2050".parse().unwrap(), "a service address can come");
+        assert_eq!((config.advertise, config.metaservers.len()), ("10.0.0.1:2050".parse().unwrap(), 2));
         assert_eq!(config.targets, [Path::new("/a"), Path::new("/b")]);
         assert_eq!(config.name.as_deref(), Some("ash"));
     }

@@ -173,6 +173,7 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
         socket: None,
         listen_setting: LISTEN,
         advertise: address,
+        service_address: None,
         metaservers: vec![mds],
         targets: vec![data_dir.clone()],
         data_dir,

@@ -1,6 +1,6 @@
 //! Runs a data server.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::node::listen;
 use crate::node::secret::{Secret, SecretError};
 use crate::node::supervisor::say_ready;
 use crate::process::notify;
-use crate::servers::heartbeat::{MetaserverLengths, beat, write_networks};
+use crate::servers::address_holder::AddressHolder;
+use crate::servers::heartbeat::{MetaserverLengths, Reached, beat, write_networks};
 use crate::servers::known_metaservers::KnownMetaservers;
 use crate::servers::reload;
 use command_line::signals::{Hangups, Signals};
@@ -38,6 +39,8 @@ pub(crate) struct DsSettings {
     /// Option or key of the listen address, for error messages.
     pub listen_setting: &'static str,
     pub advertise: SocketAddr,
+    /// Address for clients, which another data server holds while this one is silent.
+    pub service_address: Option<IpAddr>,
     pub metaservers: Vec<SocketAddr>,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
@@ -50,6 +53,8 @@ pub(crate) struct RunningDs {
     pub metaservers: Arc<KnownMetaservers>,
     server: Server,
     heartbeat: JoinHandle<()>,
+    /// Holder of service addresses, if it has one of its own.
+    holder: Option<Arc<AddressHolder>>,
     sweeper: JoinHandle<()>,
     refiller: JoinHandle<()>,
     caretaker: JoinHandle<()>,
@@ -100,17 +105,22 @@ impl RunningDs {
             None => Server::start(settings.listen, programs, limits, metrics).await,
         };
         let server = server.map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
-        let heartbeat =
-            tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, Arc::clone(&metaservers)));
+        let service_address =
+            settings.service_address.map(|address| SocketAddr::new(address, server.address().port()));
+        let reached = Reached { advertise: settings.advertise, service_address };
+        let heartbeat = tokio::spawn(beat(Arc::clone(&data_server), reached, Arc::clone(&metaservers)));
+        let holder = service_address
+            .map(|own| AddressHolder::start(own.ip(), &data_server, &server, Arc::clone(&metaservers)));
         let sweeper = tokio::spawn(sweep(Arc::clone(&data_server)));
         let refiller = tokio::spawn(data_server.refill_members());
         let caretaker = tokio::spawn(Arc::clone(&data_server).care_for_targets());
-        Ok(Self { data_server, metaservers, server, heartbeat, sweeper, refiller, caretaker })
+        Ok(Self { data_server, metaservers, server, heartbeat, holder, sweeper, refiller, caretaker })
     }
 
     /// Stops the server. Unstable writes stay in the page cache, and the next start syncs them.
     pub(crate) fn stop(self) {
         self.heartbeat.abort();
+        self.holder.iter().for_each(|holder| holder.stop());
         self.sweeper.abort();
         self.refiller.abort();
         self.caretaker.abort();
@@ -144,6 +154,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         socket: socket.filter(|socket| socket.local_addr().ok() == Some(config.listen)),
         listen_setting: "`listen`",
         advertise: config.advertise,
+        service_address: config.service_address,
         metaservers,
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),

@@ -1,6 +1,5 @@
 //! Heartbeat of a data server: registers with the metaservers; also looks up lengths of objects there.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -10,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use dataserver::{DataServer, Incarnation, Obeyed, ObjectLengths};
 use nfs::{CallFailure, Peer};
-use tokio::task::{AbortHandle, JoinSet};
 use wire::cluster::{Procedure, register, size};
 use wire::handle::{HandleKey, ObjectHandle};
 
@@ -23,6 +21,15 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Retry interval for a lost metaserver; a client waits for this.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// Addresses of a data server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reached {
+    /// The machine's own, for servers, and for clients without a service address.
+    pub advertise: SocketAddr,
+    /// Service address for clients.
+    pub service_address: Option<SocketAddr>,
+}
 
 /// Looks up lengths of objects at any metaserver, and at the next one if it does not answer.
 pub(crate) struct MetaserverLengths {
@@ -54,34 +61,18 @@ impl ObjectLengths for MetaserverLengths {
     }
 }
 
-/// Registers `server`, reached at `advertise`, with all known metaservers: each needs its heartbeat.
-pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaservers: Arc<KnownMetaservers>) {
-    // Dropped with this task, which ends the heartbeats.
-    let mut all = JoinSet::new();
-    let mut handles: BTreeMap<SocketAddr, AbortHandle> = BTreeMap::new();
-    loop {
-        let known = Arc::clone(&metaservers);
+/// Registers `server` with all known metaservers: each needs its heartbeat.
+pub(crate) async fn beat(server: Arc<DataServer>, reached: Reached, metaservers: Arc<KnownMetaservers>) {
+    let beats = |peer| beat_one(Arc::clone(&server), reached, peer, Arc::clone(&metaservers));
+    let told = || {
+        let (known, told) = (Arc::clone(&metaservers), Arc::clone(&server));
         // A task of its own: a disk that hangs must not stop the heartbeat.
-        let told = Arc::clone(&server);
         tokio::task::spawn_blocking(move || {
             known.write_down();
             write_networks(&told);
         });
-        let peers = metaservers.peers();
-        handles.retain(|address, beat| {
-            let stays = peers.contains_key(address);
-            if !stays {
-                beat.abort();
-            }
-            stays
-        });
-        for (address, peer) in peers {
-            handles.entry(address).or_insert_with(|| {
-                all.spawn(beat_one(Arc::clone(&server), advertise, peer, Arc::clone(&metaservers)))
-            });
-        }
-        metaservers.changed.notified().await;
-    }
+    };
+    metaservers.with_each(beats, told).await;
 }
 
 /// Stores the clients' networks, if they changed. Blocks on the disk.
@@ -98,7 +89,7 @@ pub(crate) fn write_networks(server: &DataServer) {
 /// Registers with one metaserver periodically. Logs its loss and its return once each.
 async fn beat_one(
     server: Arc<DataServer>,
-    advertise: SocketAddr,
+    reached: Reached,
     peer: Arc<Peer>,
     metaservers: Arc<KnownMetaservers>,
 ) {
@@ -106,7 +97,7 @@ async fn beat_one(
     let mut trouble: Option<String> = None;
     let mut known = false;
     loop {
-        let outcome = register(&server, advertise, &peer, &metaservers).await;
+        let outcome = register(&server, reached, &peer, &metaservers).await;
         let pause = match outcome {
             Ok(pause) => {
                 if trouble.take().is_some() || !known {
@@ -146,7 +137,7 @@ fn tell_chains(server: &DataServer, lease_begins: Duration, args: &register::Arg
 
 async fn register(
     server: &Arc<DataServer>,
-    advertise: SocketAddr,
+    reached: Reached,
     peer: &Peer,
     metaservers: &KnownMetaservers,
 ) -> Result<Duration, String> {
@@ -159,7 +150,8 @@ async fn register(
     let args = register::Args {
         server: server.id(),
         name: Bytes::copy_from_slice(server.name().as_bytes()),
-        addresses: vec![Bytes::from(advertise.to_string())],
+        addresses: vec![Bytes::from(reached.advertise.to_string())],
+        service_address: reached.service_address.map_or_else(Bytes::new, |own| Bytes::from(own.to_string())),
         targets,
         version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
         map_version: metaservers.map_version(obeyed),
@@ -186,7 +178,7 @@ async fn register(
                 Obeyed::AsBefore => {}
                 // The data server obeys from now on: register again at once, to report the obeyed
                 // incarnation.
-                Obeyed::FromNowOn => return Box::pin(register(server, advertise, peer, metaservers)).await,
+                Obeyed::FromNowOn => return Box::pin(register(server, reached, peer, metaservers)).await,
                 Obeyed::Not => {
                     return Err(format!(
                         "it was restored from a backup (incarnation {}), and the files here belong to the group of before; if \
@@ -207,6 +199,9 @@ async fn register(
         )),
         Ok(Err(wire::cluster::Status::Invalid)) => {
             Err("another data server that lives has a target of ours; the metaserver's log names it".into())
+        }
+        Ok(Err(wire::cluster::Status::AddressInUse)) => {
+            Err("its `service_address` is another server's; the metaserver's log names it".into())
         }
         Ok(Err(wire::cluster::Status::OtherNameSpace)) => Err(
             "it keeps another name space than the one whose files are here: bring back that metaserver's data directory, restore \

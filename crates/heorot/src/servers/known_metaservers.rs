@@ -15,7 +15,7 @@ use bytes::Bytes;
 use nfs::{CallFailure, Peer, PeerKey};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use wire::cluster::{Procedure, cluster_status};
 
 use host::SystemEntropy;
@@ -63,6 +63,35 @@ impl KnownMetaservers {
         self.known.read().peers.clone()
     }
 
+    /// Runs a task for each known metaserver, and `follow` after each change of their addresses, until it is
+    /// dropped.
+    pub(crate) async fn with_each<T>(&self, task: impl Fn(Arc<Peer>) -> T, follow: impl Fn())
+    where
+        T: Future<Output = ()> + Send + 'static,
+    {
+        // Dropped with the caller, which ends the tasks.
+        let mut all = JoinSet::new();
+        let mut handles: BTreeMap<SocketAddr, AbortHandle> = BTreeMap::new();
+        loop {
+            // Before the addresses are read: a change meanwhile is not missed.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            follow();
+            let peers = self.peers();
+            handles.retain(|address, handle| {
+                let stays = peers.contains_key(address);
+                if !stays {
+                    handle.abort();
+                }
+                stays
+            });
+            for (address, peer) in peers {
+                handles.entry(address).or_insert_with(|| all.spawn(task(peer)));
+            }
+            changed.await;
+        }
+    }
+
     /// Version of this incarnation's map that the addresses are from; 0: from none.
     pub(crate) fn map_version(&self, incarnation: u64) -> u64 {
         let known = self.known.read();
@@ -84,7 +113,7 @@ impl KnownMetaservers {
         };
         let addresses: Vec<SocketAddr> = addresses.iter().filter_map(parse).collect();
         self.replace((incarnation, version), &addresses);
-        self.changed.notify_one();
+        self.changed.notify_waiters();
     }
 
     /// Status of the cluster from all metaservers in parallel: the first answer that has a leader, or else

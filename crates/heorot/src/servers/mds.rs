@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{Begin, JoinServer, Members, ServiceAddresses, ThisServer};
-use host::interface::{Interfaces, SystemInterfaces};
 use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
 use metaserver::{Metaserver, MetaserverConfig, Upcalls};
 use namespace::{NodeKey, Stamp, Time};
@@ -194,7 +193,7 @@ impl RunningMds {
         metaserver.enter_map(this_server(&group, settings.listen));
         let service = ServiceAddresses {
             interface: None,
-            open: Box::new(open_interfaces),
+            open: Box::new(nfs::open_interfaces),
             clients_file: dir.path().join(CLIENTS_FILE),
         };
         metaserver.cluster().hold_addresses(service, &server);
@@ -276,18 +275,6 @@ fn this_server(group: &Option<GroupConfig>, listen: SocketAddr) -> ThisServer {
         address: address.to_string(),
         version: env!("CARGO_PKG_VERSION"),
     }
-}
-
-/// Opens this machine's interfaces, for service addresses.
-fn open_interfaces() -> host::interface::Result<Arc<dyn Interfaces>> {
-    let mut interfaces = SystemInterfaces::open()?;
-    if let Err(why) = interfaces.go_with_process() {
-        tracing::warn!(
-            %why,
-            "if this process dies its service addresses stay for two seconds, and clients wait longer"
-        );
-    }
-    Ok(Arc::new(interfaces))
 }
 
 fn open_replica(

@@ -1,5 +1,6 @@
 //! Servers as this program runs them: configuration, registration and reload.
 
+pub(crate) mod address_holder;
 pub(crate) mod ds;
 pub(crate) mod heartbeat;
 pub(crate) mod idmap;

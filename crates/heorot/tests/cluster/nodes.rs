@@ -285,6 +285,8 @@ async fn a_data_server_that_has_only_empty_columns_of_files_is_removed_and_they_
     until("each has objects", || {
         (0..3).map(|n| cluster.node(0, &format!("ds{n}"))["objects"].as_u64().unwrap_or(0)).sum::<u64>() == 12
     });
+    // A file is listed for each of its columns while its size is not settled.
+    until("all sizes are settled", || (0..3).map(|n| on(n).lines().count()).sum::<usize>() == 6);
     // Remove the files that have data there; one of them is still open.
     let (of_ds0, mut kept) = (on(0), None);
     assert!(!of_ds0.is_empty(), "nothing was placed there");

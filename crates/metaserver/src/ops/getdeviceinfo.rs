@@ -80,7 +80,11 @@ impl WireDevice {
             // by these entries, and each handle names its target. Clients share connections to equal
             // addresses.
             let server = servers.iter().find(|s| s.targets.contains(&target)).ok_or(Status::NoEnt)?;
-            list.push(server.addresses.iter().filter_map(|a| net_addr(a)).collect());
+            let addresses = match &server.service_address {
+                Some(address) => std::slice::from_ref(address),
+                None => &server.addresses[..],
+            };
+            list.push(addresses.iter().filter_map(|a| net_addr(a)).collect());
         }
         let stripe_indices = (0..list.len() as u32).collect();
         let body = layout_files::to_body(&DsAddr { stripe_indices, multipath_ds_list: list });

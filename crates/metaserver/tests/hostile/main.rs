@@ -109,6 +109,7 @@ impl Scene {
             server: 1,
             name: "ds".into(),
             addresses: vec![data.address().to_string().into()],
+            service_address: bytes::Bytes::new(),
             targets: dataserver.space(),
             version: "0.1.0".into(),
             map_version: 0,

@@ -16,6 +16,7 @@ fn rich() -> World {
         id: DataServerId(1),
         name: "ds".to_string(),
         addresses,
+        service_address: None,
         targets: targets.clone(),
         process: 1,
     };

@@ -13,6 +13,7 @@ fn server(id: u64, process: u64) -> Command {
         id: DataServerId(id),
         name: format!("ds{id}"),
         addresses: vec![format!("10.0.0.{id}:2050")],
+        service_address: None,
         targets: vec![TargetId(10 * id)],
         process,
     })

@@ -9,6 +9,7 @@ fn server(id: u64, targets: &[u64]) -> DataServer {
         id: DataServerId(id),
         name: format!("ds{id}"),
         addresses: vec![format!("10.0.0.{id}:2050")],
+        service_address: None,
         targets: targets.iter().copied().map(TargetId).collect(),
         process: 1,
     }

@@ -47,6 +47,7 @@ async fn device(replica: &Replica) -> Result<DeviceId, Failure> {
         id: DataServerId(1),
         name: "ds".into(),
         addresses: vec!["127.0.0.1:2050".into()],
+        service_address: None,
         targets: targets.clone(),
         process: 1,
     };

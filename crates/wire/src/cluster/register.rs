@@ -16,6 +16,8 @@ xdr_struct! {
         pub name: Bytes,
         /// Addresses of the data server, each as text such as `10.0.0.5:2050`.
         pub addresses: Vec<Bytes>,
+        /// Service address and port for clients, as text; empty: they use the addresses above.
+        pub service_address: Bytes,
         /// All its storage targets.
         pub targets: Vec<TargetSpace>,
         /// Version of its program.

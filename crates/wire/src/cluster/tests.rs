@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{Call, Procedure, Reply, Status, TargetCondition, TargetSpace};
-use super::{cluster_status, register, size};
+use super::{cluster_status, hold_addresses, register, size};
 use crate::data::{Chain, Member, MemberState};
 use crate::handshake::{client_proof, proof_matches, server_proof};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
@@ -30,6 +30,7 @@ fn calls() -> Vec<Call> {
             server: 5,
             name: Bytes::from_static(b"ds5"),
             addresses: vec![Bytes::from_static(b"10.0.0.5:2050"), Bytes::from_static(b"[fd00::5]:2050")],
+            service_address: Bytes::from_static(b"10.0.0.105:2050"),
             targets: vec![target; 2],
             version: Bytes::from_static(b"0.1.0"),
             map_version: 6,
@@ -40,7 +41,19 @@ fn calls() -> Vec<Call> {
         }),
         Call::Size(size::Args { handle: Bytes::from_static(&[4; 45]) }),
         Call::Status(cluster_status::Args {}),
+        Call::HoldAddresses(hold_addresses::Args {
+            server: 5,
+            port: 2050,
+            held: vec![Bytes::from_static(b"10.0.0.105"); 2],
+            tells_connections: true,
+            connections: vec![connections(); 2],
+        }),
     ]
+}
+
+fn connections() -> hold_addresses::Connections {
+    let (address, client) = (Bytes::from_static(b"10.0.0.105"), Bytes::from_static(b"10.0.0.7:834"));
+    hold_addresses::Connections { address, clients: vec![client; 2] }
 }
 
 fn replies() -> Vec<Reply> {
@@ -62,6 +75,13 @@ fn replies() -> Vec<Reply> {
         Reply::Size(Ok(size::ResOk { len: 1 << 40 })),
         Reply::Size(Err(Status::Stale)),
         Reply::Status(Ok(cluster_status::ResOk { json: Bytes::from_static(b"{}") })),
+        Reply::HoldAddresses(Ok(hold_addresses::ResOk {
+            leads: true,
+            beat_ms: 150,
+            lease_ms: 1000,
+            granted: vec![Bytes::from_static(b"10.0.0.105"); 2],
+            connections: vec![connections(); 2],
+        })),
     ]
 }
 
@@ -78,7 +98,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 3);
+    assert_eq!(Procedure::ALL.len(), 4);
 }
 
 #[test]

@@ -48,6 +48,8 @@ xdr_enum! {
         ChainWaits = 18,
         /// Bytes of the object do not fit their checksum.
         Damaged = 19,
+        /// The service address of a data server is another server's.
+        AddressInUse = 20,
     }
 }
 

@@ -28,7 +28,7 @@ pub mod report {
         pub struct AddressReport {
             /// The address, as text.
             pub address: Bytes,
-            /// Member id of its holder.
+            /// Id of its holder: a member, or a data server.
             pub holder: Option<u64>,
         }
 
@@ -50,6 +50,8 @@ pub mod report {
             pub members: Vec<MemberReport>,
             /// One for each service address.
             pub addresses: Vec<AddressReport>,
+            /// One for each service address of a data server.
+            pub data_addresses: Vec<AddressReport>,
             /// One for each server whose clock is known.
             pub clocks: Vec<ClockReport>,
         }

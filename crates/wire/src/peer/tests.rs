@@ -48,6 +48,7 @@ fn replies() -> Vec<Reply> {
     let report = report::Report {
         members: vec![member],
         addresses: vec![report::AddressReport { address: address.clone(), holder: None }],
+        data_addresses: vec![report::AddressReport { address: address.clone(), holder: Some(9) }],
         clocks: vec![clock],
     };
     vec![

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use cluster::{AdminError, NodeReport, TargetReport};
+use cluster::{AdminError, GroupReport, NodeReport, TargetReport, id_text};
 use namespace::{Chain, ChainId, DataServerId, MemberState, NodeKey, NodeState, read};
 use replica::NodeId;
 use wire::data::TargetCondition;
@@ -83,7 +83,7 @@ impl Metaserver {
                     NodeKey::DataServer(_) => None,
                 })
                 .collect(),
-            service_addresses: group.as_ref().map(|group| service_addresses(&group.addresses, &name)),
+            service_addresses: group.as_ref().map(|group| service_addresses(group, &nodes)),
             data_servers: present()
                 .filter_map(|node| match node.key {
                     NodeKey::DataServer(id) => {
@@ -191,15 +191,24 @@ pub fn condition_word(condition: TargetCondition) -> &'static str {
     }
 }
 
-fn service_addresses(
-    held: &BTreeMap<IpAddr, Option<NodeId>>,
-    name: &dyn Fn(NodeId) -> String,
-) -> Vec<ServiceAddress> {
-    let row = |(address, holder): (&IpAddr, &Option<NodeId>)| ServiceAddress {
+fn service_addresses(group: &GroupReport, nodes: &[NodeReport]) -> Vec<ServiceAddress> {
+    let name = |key| {
+        let node = nodes.iter().find(|node| node.key == key);
+        node.map_or_else(|| id_text(key), |node| node.name.clone())
+    };
+    let row = |address: &IpAddr, holder: Option<NodeKey>| ServiceAddress {
         address: address.to_string(),
         holder: holder.map(name),
+        is_of_data_servers: false,
     };
-    held.iter().map(row).collect()
+    let of_metaservers =
+        |(address, holder): (&IpAddr, &Option<NodeId>)| row(address, holder.map(NodeKey::Metaserver));
+    let of_data_servers = |(address, holder): (&IpAddr, &Option<DataServerId>)| ServiceAddress {
+        is_of_data_servers: true,
+        ..row(address, holder.map(NodeKey::DataServer))
+    };
+    let data_addresses = group.data_addresses.iter().map(of_data_servers);
+    group.addresses.iter().map(of_metaservers).chain(data_addresses).collect()
 }
 
 /// Word for an administrative state.

@@ -179,11 +179,19 @@ fn members(status: &Status, findings: &mut Findings) {
 
 fn service_addresses(status: &Status, findings: &mut Findings) {
     for address in status.service_addresses.iter().flatten().filter(|address| address.holder.is_none()) {
-        findings.add(
-            Verdict::Failed,
-            format!("no metaserver holds the service address {}", address.address),
-            "if it stays so: the metaservers' logs say why none can take it",
-        );
+        let (verdict, servers, advice) = match address.is_of_data_servers {
+            false => (
+                Verdict::Failed,
+                "metaserver",
+                "if it stays so: the metaservers' logs say why none can take it",
+            ),
+            true => (
+                Verdict::Degraded,
+                "data server",
+                "if it stays so: the data servers' logs say why none can take it",
+            ),
+        };
+        findings.add(verdict, format!("no {servers} holds the service address {}", address.address), advice);
     }
 }
 
@@ -387,6 +395,7 @@ mod tests {
             service_addresses: Some(vec![ServiceAddress {
                 address: "10.0.0.9".into(),
                 holder: Some("elm".into()),
+                is_of_data_servers: false,
             }]),
             data_servers: vec![data_server("ds0"), data_server("ds1")],
             ..Status::default()
@@ -428,6 +437,14 @@ mod tests {
                 |s| s.service_addresses = Some(vec![ServiceAddress::default()]),
                 Verdict::Failed,
                 "no metaserver holds the service address",
+            ),
+            (
+                |s| {
+                    let unheld = ServiceAddress { is_of_data_servers: true, ..ServiceAddress::default() };
+                    s.service_addresses = Some(vec![unheld]);
+                },
+                Verdict::Degraded,
+                "no data server holds the service address",
             ),
             (
                 |s| {

@@ -138,8 +138,11 @@ pub struct Metaserver {
 pub struct ServiceAddress {
     /// The address.
     pub address: String,
-    /// The name of the metaserver that holds it; none: no metaserver does.
+    /// The name of the server that holds it; none: no server does.
     pub holder: Option<String>,
+    /// True if it is an address of data servers.
+    #[serde(default)]
+    pub is_of_data_servers: bool,
 }
 
 /// One data server.

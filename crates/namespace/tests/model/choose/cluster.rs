@@ -75,6 +75,7 @@ impl Chooser<'_> {
             id: DataServerId(id),
             name: "ds".to_string(),
             addresses,
+            service_address: None,
             targets,
             process,
         })

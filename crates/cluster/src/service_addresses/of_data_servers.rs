@@ -1,0 +1,119 @@
+//! Service addresses of data servers. Each belongs to one data server, its home. While the home is silent,
+//! another data server holds the address, so that clients of a dead machine are answered: they learn that
+//! their session is unknown and their handles are of another server, and go on through a metaserver.
+//!
+//! ```text
+//! every data server ──"these I hold, these are connected"──▶ all metaservers     every 150 ms to the leader
+//!        ▲                                                     │
+//!        └──────"these you may hold for a second"──────────────┘ leader only
+//! ```
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use namespace::{ClusterMap, DataServer, DataServerId, NodeKey, NodeState};
+use wire::cluster::hold_addresses;
+
+use super::assignment::{Assignment, BEAT, LEASE};
+use super::clients;
+use crate::cluster::Cluster;
+use crate::peers::{addresses, text};
+
+/// Interval at which a data server tells a metaserver that does not lead of its clients.
+const BEAT_OF_OTHERS: Duration = Duration::from_millis(500);
+
+/// The leader's assignments, by port: a data server can take over the addresses with its own port.
+pub(crate) type Assignments = BTreeMap<u16, Assignment<DataServerId>>;
+
+/// Service address of a data server as clients reach it.
+fn service_address(server: &DataServer) -> Option<SocketAddr> {
+    server.service_address.as_ref()?.parse().ok()
+}
+
+/// Homes of the addresses with this port. A removed data server keeps its address until another one has it:
+/// clients may still have layouts with it.
+fn homes(map: &ClusterMap, port: u16) -> BTreeMap<IpAddr, DataServerId> {
+    let mut homes = BTreeMap::new();
+    for removed in [true, false] {
+        for server in &map.data_servers {
+            let is_removed = map.state(NodeKey::DataServer(server.id)) == NodeState::Removed;
+            if is_removed == removed
+                && let Some(address) = service_address(server).filter(|address| address.port() == port)
+            {
+                homes.insert(address.ip(), server.id);
+            }
+        }
+    }
+    homes
+}
+
+impl Cluster {
+    /// Reason why a data server cannot have the service address that it registers: the address is another
+    /// server's. None: it can.
+    #[must_use]
+    pub fn service_address_refusal(&self, server: &DataServer) -> Option<String> {
+        let own = service_address(server)?.ip();
+        let map = self.map();
+        if map.head.service_addresses.contains(&own) {
+            return Some(format!("{own} is a service address of the metaservers"));
+        }
+        let is_own = |address: &String| address.parse::<SocketAddr>().is_ok_and(|a| a.ip() == own);
+        if server.addresses.iter().any(is_own) {
+            return Some(format!("{own} is the own address of its machine, and cannot move"));
+        }
+        let present = |node: &&namespace::Node| node.state != NodeState::Removed;
+        if let Some(node) = map.nodes.iter().filter(present).find(|node| is_own(&node.address)) {
+            return Some(format!("{own} is the own address of {}", node.name));
+        }
+        let others = map.present_data_servers().filter(|other| other.id != server.id);
+        let other = others.into_iter().find(|other| service_address(other).is_some_and(|a| a.ip() == own))?;
+        Some(format!("{own} is the service address of {}", other.name))
+    }
+
+    /// Answers the beat of a data server: the addresses that it may hold from now on, if this metaserver leads.
+    pub async fn answer_hold_addresses(
+        self: &Arc<Self>,
+        args: hold_addresses::Args,
+    ) -> hold_addresses::ResOk {
+        let told = clients::of_wire(&args.connections);
+        if args.tells_connections {
+            self.addressing.clients.learn(told);
+        }
+        let granted = self.grant_to_data_server(&args).await;
+        let interval = if granted.is_some() { BEAT } else { BEAT_OF_OTHERS };
+        let held: Vec<IpAddr> = addresses(&args.held);
+        let taken = granted.iter().flatten().filter(|address| !held.contains(address));
+        let of = |address: &IpAddr| (*address, self.addressing.clients.of(*address));
+        hold_addresses::ResOk {
+            leads: granted.is_some(),
+            beat_ms: interval.as_millis() as u32,
+            lease_ms: LEASE.as_millis() as u32,
+            connections: clients::to_wire(&taken.map(of).collect()),
+            granted: granted.iter().flatten().map(text).collect(),
+        }
+    }
+
+    async fn grant_to_data_server(&self, args: &hold_addresses::Args) -> Option<Vec<IpAddr>> {
+        let agreed = tokio::time::timeout(BEAT, self.group.read_barrier()).await;
+        if !matches!(agreed, Ok(Ok(_))) || !self.group.replica.leads() {
+            *self.addressing.of_data_servers.lock() = None;
+            return None;
+        }
+        let (id, port) = (DataServerId(args.server), u16::try_from(args.port).ok()?);
+        let (map, now) = (self.map(), self.group.clock.monotonic());
+        let is_present = map.present_data_servers().any(|server| server.id == id);
+        let mut all = self.addressing.of_data_servers.lock();
+        let assignment =
+            all.get_or_insert_default().entry(port).or_insert_with(|| Assignment::new(&[], [], now));
+        assignment.follow_homes(homes(&map, port), now);
+        Some(if is_present { assignment.beat(id, &addresses(&args.held), now) } else { vec![] })
+    }
+
+    /// Holder of each service address of a data server, with the home, if this metaserver leads.
+    pub(crate) fn data_address_owners(&self) -> BTreeMap<IpAddr, Option<DataServerId>> {
+        let all = self.addressing.of_data_servers.lock();
+        all.iter().flat_map(BTreeMap::values).flat_map(Assignment::owners).collect()
+    }
+}
