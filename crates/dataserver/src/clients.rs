@@ -8,7 +8,7 @@
 
 mod records;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,9 +108,9 @@ struct Held {
 /// The clients of one data server.
 pub(crate) struct Clients {
     owner: OwnerName,
-    /// Addresses that move between data servers. Each is a server of its own to clients, wherever it is: Linux
-    /// would take two with one name for one server, also when they part again.
-    service_addresses: RwLock<BTreeSet<IpAddr>>,
+    /// Addresses that move between data servers, with the ends of their leases. Each is a server of its own to
+    /// clients, wherever it is: Linux would take two with one name for one server, also when they part again.
+    service_addresses: RwLock<BTreeMap<IpAddr, Duration>>,
     /// High half of client ids: another one after each start, so that an id of the last life is not taken for
     /// ours.
     start: u32,
@@ -228,15 +228,26 @@ impl Clients {
 
     /// Name of the server that clients see at one of its addresses.
     fn name_at(&self, local: IpAddr) -> OwnerName {
-        match self.service_addresses.read().contains(&local) {
+        match self.service_addresses.read().contains_key(&local) {
             true => OwnerName::from(Bytes::from(format!("heorot-ds-at-{local}"))),
             false => self.owner.clone(),
         }
     }
 
-    /// Notes service addresses: see [`crate::DataServer::learn_service_addresses`].
-    pub(crate) fn learn_service_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>) {
-        self.service_addresses.write().extend(addresses);
+    /// Notes leases of service addresses: see [`crate::DataServer::lease_service_addresses`].
+    pub(crate) fn lease_service_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>, end: Duration) {
+        let mut leases = self.service_addresses.write();
+        for address in addresses {
+            let lease = leases.entry(address).or_insert(end);
+            *lease = end.max(*lease);
+        }
+    }
+
+    /// True if calls that came to this address may be carried out: another data server may hold a service
+    /// address whose lease is over, and the client may have sent the call again, and later ones after it.
+    pub(crate) fn may_serve_at(&self, local: IpAddr) -> bool {
+        let leases = self.service_addresses.read();
+        leases.get(&local).is_none_or(|end| self.clock.monotonic() < *end)
     }
 
     /// CREATE_SESSION (RFC 8881, section 18.36).

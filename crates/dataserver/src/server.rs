@@ -190,10 +190,11 @@ pub struct DataServer {
 }
 
 impl DataServer {
-    /// Notes addresses that move between data servers: at each of them, clients see a server of its own. To be
-    /// called before the address is there.
-    pub fn learn_service_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>) {
-        self.nfs.clients().learn_service_addresses(addresses);
+    /// Extends the leases of addresses that move between data servers. At each of them clients see a server of its
+    /// own, which serves nothing when the lease is over. `end`: by the clock of [`Self::lease_begins`]. To be called
+    /// before the address is there.
+    pub fn lease_service_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>, end: Duration) {
+        self.nfs.clients().lease_service_addresses(addresses, end);
     }
 
     /// Opens the server and its targets; makes their files where they are missing.

@@ -242,12 +242,29 @@ fn a_service_address_is_a_server_of_its_own_with_the_same_name_wherever_it_is() 
     };
     let (own, ..) = ask(&here, HERE);
     assert_eq!(ask(&here, service).0, own, "nothing is known of the address yet");
-    here.learn_service_addresses([service]);
-    there.learn_service_addresses([service]);
+    here.lease_service_addresses([service], Duration::from_secs(1));
+    there.lease_service_addresses([service], Duration::from_secs(1));
     let (name, scope, client) = ask(&here, service);
     let elsewhere = ask(&there, service);
     assert_eq!((&elsewhere.0, &elsewhere.1), (&name, &scope), "the address has moved");
     assert_ne!(name, own);
     assert_ne!(ask(&here, HERE).2, client, "its own client ids");
     assert_eq!(ask(&here, HERE).0, own);
+}
+
+/// A process that hung longer than its lease must not carry out a call that waited in its sockets.
+#[test]
+fn nothing_is_served_at_a_service_address_without_a_lease() {
+    let clock = Arc::new(ManualClock::default());
+    let clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+    let service = IpAddr::from([10, 0, 0, 105]);
+    clients.lease_service_addresses([service], Duration::ZERO);
+    assert!(!clients.may_serve_at(service) && clients.may_serve_at(HERE));
+    let end = clock.monotonic() + Duration::from_secs(1);
+    clients.lease_service_addresses([service], end);
+    assert!(clients.may_serve_at(service));
+    clients.lease_service_addresses([service], Duration::ZERO);
+    assert!(clients.may_serve_at(service), "an answer that comes late shortens no lease");
+    clock.advance(Duration::from_secs(2));
+    assert!(!clients.may_serve_at(service));
 }

@@ -72,8 +72,12 @@ impl Nfs4 for NfsServer {
         self.clients.session(id).is_some()
     }
 
-    async fn sequenced(&self, _: &Session, _: &mut CompoundContext<State>) -> Result<u32, Status> {
-        Ok(0)
+    async fn sequenced(&self, _: &Session, context: &mut CompoundContext<State>) -> Result<u32, Status> {
+        // A process that hung finds calls that their clients have long sent to the next holder of the address.
+        match self.clients.may_serve_at(context.connection.local().ip()) {
+            true => Ok(0),
+            false => Err(Status::BadSession),
+        }
     }
 
     async fn operation(&self, context: &mut CompoundContext<State>, op: ArgOp) -> ResOp {

@@ -58,7 +58,7 @@ impl AddressHolder {
         let open = Box::new(nfs::open_interfaces);
         let held = HeldAddresses::new(nfs, None, open, (LEASE, PATIENCE), clock, entropy);
         held.learn([own]);
-        server.learn_service_addresses([own]);
+        server.lease_service_addresses([own], Duration::ZERO);
         let holder = Arc::new(Self {
             server: Arc::clone(server),
             held,
@@ -113,7 +113,7 @@ impl AddressHolder {
             tells_connections,
             connections: if tells_connections { to_wire(&clients) } else { vec![] },
         };
-        let asked = Instant::now();
+        let (asked, lease_begins) = (Instant::now(), self.server.lease_begins());
         let answer: Result<Res, CallFailure> =
             peer.call(Procedure::HoldAddresses as u32, &args, ANSWER_TIME_MAX).await;
         let granted = match answer {
@@ -123,7 +123,7 @@ impl AddressHolder {
         };
         *told = Some(clients);
         if granted.leads && asked.elapsed() < ANSWER_TIME_MAX {
-            self.carry_out(&granted, &held).await;
+            self.carry_out(&granted, &held, lease_begins + LEASE).await;
         }
         Ok(Duration::from_millis(granted.beat_ms.into()).clamp(BEAT_MIN, BEAT_MAX))
     }
@@ -137,19 +137,19 @@ impl AddressHolder {
         Ok(held)
     }
 
-    async fn carry_out(&self, grant: &ResOk, held: &BTreeSet<IpAddr>) {
+    async fn carry_out(&self, grant: &ResOk, held: &BTreeSet<IpAddr>, lease_end: Duration) {
         let _one = self.carries_out.lock().await;
         let granted: BTreeSet<IpAddr> = grant.granted.iter().take(ADDRESSES_MAX).filter_map(parsed).collect();
         for address in held.difference(&granted) {
             self.held.release(*address);
             self.before.lock().remove(address);
         }
+        // Before clients can reach the addresses.
+        self.held.learn(granted.iter().copied());
+        self.server.lease_service_addresses(granted.iter().copied(), lease_end);
         for address in held.intersection(&granted) {
             self.held.renew(*address);
         }
-        // Before clients can reach the addresses.
-        self.held.learn(granted.iter().copied());
-        self.server.learn_service_addresses(granted.iter().copied());
         let taken = granted.difference(held).map(|address| {
             let clients = connected(*address, &grant.connections);
             self.held.take(*address, std::future::ready(clients))
