@@ -133,7 +133,7 @@ failover: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_KILLS=$(or $(KILLS),20) HEOROT_DATA_MIB=$(or $(MIB),1024) HEOROT_ROUNDS=$(or $(ROUNDS),10000) \
 		HEOROT_RESTARTS=$(or $(KILLS),20) \
 		cargo test -p tests --test e2e -- --include-ignored --nocapture --test-threads 1 \
-		failover:: metaservers:: cut_off:: rolling:: follow::
+		failover:: metaservers:: cut_off:: rolling:: follow:: data_addresses::
 
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build

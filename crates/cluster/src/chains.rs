@@ -15,7 +15,9 @@ mod step;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use namespace::{Chain, ChainId, ClusterMap, MemberState, TargetId};
@@ -26,6 +28,9 @@ use wire::data;
 use crate::chains::lease::Leases;
 use crate::cluster::Cluster;
 
+/// Copies of new files once there are two machines, where no number is set.
+const COPIES_IF_AUTO: u8 = 2;
+
 /// The chains after the last applied change.
 #[derive(Default)]
 pub(crate) struct Chains {
@@ -34,6 +39,22 @@ pub(crate) struct Chains {
     /// Notification that the map has changed: the leader looks at the chains.
     changed: Notify,
     leases: Leases,
+    /// True if chains of two targets on different machines exist.
+    are_on_two_machines: AtomicBool,
+}
+
+/// Machines of the data servers, by target: those with one address are on one machine.
+fn machines(map: &ClusterMap) -> BTreeMap<TargetId, IpAddr> {
+    let of_server = |server: &namespace::DataServer| {
+        let machine = machine(server);
+        server.targets.iter().filter_map(move |target| Some((*target, machine?))).collect::<Vec<_>>()
+    };
+    map.present_data_servers().flat_map(of_server).collect()
+}
+
+/// Machine of a data server, by its address.
+fn machine(server: &namespace::DataServer) -> Option<IpAddr> {
+    Some(server.addresses.first()?.parse::<SocketAddr>().ok()?.ip())
 }
 
 /// Processes of the data servers, by target.
@@ -53,7 +74,19 @@ impl Chains {
             (chain.id, chain)
         };
         self.present.send_replace(Arc::new(map.chains.iter().map(present).collect()));
+        let machines = machines(map);
+        let is_on_two = |chain: &Chain| {
+            let mut of_members = chain.members.iter().filter_map(|member| machines.get(&member.target));
+            let first = of_members.next();
+            chain.copies == COPIES_IF_AUTO && of_members.any(|other| Some(other) != first)
+        };
+        self.are_on_two_machines.store(map.chains.iter().any(is_on_two), Ordering::Relaxed);
         self.changed.notify_one();
+    }
+
+    /// Copies of new files where no number is set.
+    pub(crate) fn copies_if_auto(&self) -> u8 {
+        if self.are_on_two_machines.load(Ordering::Relaxed) { COPIES_IF_AUTO } else { 1 }
     }
 }
 

@@ -82,7 +82,7 @@ impl Cluster {
     /// Layout of new files in directories without a stripe policy.
     #[must_use]
     pub fn default_stripe(&self) -> DefaultStripe {
-        self.settings().stripe()
+        self.settings().stripe(self.chains.copies_if_auto())
     }
 
     /// The cluster's settings in force.

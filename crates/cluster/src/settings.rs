@@ -35,6 +35,15 @@ pub struct DefaultStripe {
     pub copies: u8,
 }
 
+/// Number of copies of new files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// Two once data servers are on two machines, else one.
+    Auto,
+    /// This number.
+    Number(u8),
+}
+
 impl From<DefaultStripe> for StripePolicy {
     fn from(d: DefaultStripe) -> Self {
         Self { unit: d.unit, columns: d.columns, copies: d.copies }
@@ -78,9 +87,9 @@ settings! {
     stripe_unit: StripeUnit = "1MiB", stripe_unit;
     /// Targets that a new file is striped over, 0 for all; `heorot stripe` sets it for a directory.
     stripe_columns: u32 = "4", |text| number_between(text, 0, COLUMNS_MAX);
-    /// Copies of each column of a new file, on data servers of their own, 1 to 3; `heorot stripe` sets it for a
-    /// directory.
-    stripe_copies: u32 = "1", |text| number_between(text, 1, COPIES_MAX as u32);
+    /// Copies of each column of a new file, on data servers of their own, 1 to 3; auto: 2 once data servers are on
+    /// two machines; `heorot stripe` sets it for a directory.
+    stripe_copies: Copies = "auto", copies;
     /// Time after which another target takes the place of one whose data server is silent, where there are copies.
     replace_after: Duration = "10m", |text| time_between(text, 10, 30 * 86_400);
     /// Time between two searches for objects that no file owns.
@@ -104,10 +113,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Layout of new files in directories without a stripe policy.
+    /// Layout of new files in directories without a stripe policy. `copies`: the number that holds for
+    /// [`Copies::Auto`].
     #[must_use]
-    pub fn stripe(&self) -> DefaultStripe {
-        let copies = u8::try_from(self.stripe_copies).unwrap_or(1);
+    pub fn stripe(&self, copies: u8) -> DefaultStripe {
+        let copies = match self.stripe_copies {
+            Copies::Auto => copies,
+            Copies::Number(number) => number,
+        };
         DefaultStripe { unit: self.stripe_unit, columns: self.stripe_columns, copies }
     }
 
@@ -175,6 +188,16 @@ fn number_between(text: &str, min: u32, max: u32) -> Result<u32, String> {
     number.ok_or_else(|| format!("{text:?} is not a number from {min} to {max}"))
 }
 
+fn copies(text: &str) -> Result<Copies, String> {
+    if text == "auto" {
+        return Ok(Copies::Auto);
+    }
+    let number = text.parse::<u8>().ok().filter(|number| (1..=COPIES_MAX).contains(&usize::from(*number)));
+    number
+        .map(Copies::Number)
+        .ok_or_else(|| format!("{text:?} is neither auto nor a number from 1 to {COPIES_MAX}"))
+}
+
 fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("{text:?} is neither true nor false"))
 }
@@ -217,6 +240,7 @@ mod tests {
             ("lease", "4s", "lease: 4s is not a time from 5s to 1h"),
             ("stripe_unit", "100KiB", "stripe_unit: \"100KiB\" is not a multiple of 64KiB"),
             ("stripe_columns", "65", "stripe_columns: \"65\" is not a number from 0 to 64"),
+            ("stripe_copies", "4", "stripe_copies: \"4\" is neither auto nor a number from 1 to 3"),
             ("read_leases", "yes", "read_leases: \"yes\" is neither true nor false"),
             ("owner_domain", "a@b", "owner_domain: \"a@b\" is no domain"),
         ] {
@@ -228,6 +252,8 @@ mod tests {
         };
         let set = values(&[("lease", "20s"), ("stripe_columns", "many"), ("of_a_newer_version", "x")]);
         assert_eq!((set.lease, set.stripe_columns), (Duration::from_secs(20), 4));
+        assert_eq!((set.stripe(1).copies, set.stripe(2).copies), (1, 2));
+        assert_eq!(values(&[("stripe_copies", "3")]).stripe(1).copies, 3);
         assert!(values(&[("owner_names", "true")]).check().is_err());
         assert_eq!(values(&[("owner_names", "true"), ("owner_domain", "example.org")]).check(), Ok(()));
     }

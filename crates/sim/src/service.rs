@@ -158,7 +158,14 @@ impl Place {
 fn begin(read_leases: bool) -> Begin {
     let mut begin = Begin::for_everybody(Rules::OPEN);
     let read_leases = if read_leases { "true" } else { "false" };
-    for (key, value) in [("lease", LEASE_SET), ("stripe_columns", "2"), ("read_leases", read_leases)] {
+    let settings = [
+        ("lease", LEASE_SET),
+        ("stripe_columns", "2"),
+        // The simulated data servers keep no copies.
+        ("stripe_copies", "1"),
+        ("read_leases", read_leases),
+    ];
+    for (key, value) in settings {
         // Keys and values of this program.
         let _ = begin.set(key, value);
     }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use namespace::{
@@ -9,6 +10,7 @@ use namespace::{
 };
 use wire::data::TargetCondition;
 
+use super::machines;
 use super::step::{Presence, Targets};
 use crate::cluster::Cluster;
 
@@ -19,6 +21,7 @@ const REFILLS_OF_TARGET_MAX: usize = 8;
 pub(super) struct Known {
     presence: BTreeMap<TargetId, Presence>,
     servers: BTreeMap<TargetId, DataServerId>,
+    machines: BTreeMap<TargetId, IpAddr>,
     /// Chains of each target, and those of them that are refilled; with the steps of this look.
     load: RefCell<BTreeMap<TargetId, Load>>,
     now_seconds: i64,
@@ -72,7 +75,8 @@ impl Known {
         }
         let replace_after = cluster.settings().replace_after;
         let now_seconds = cluster.group.now().seconds;
-        Self { presence, servers, load: RefCell::new(load), now_seconds, replace_after }
+        let machines = machines(&map);
+        Self { presence, servers, machines, load: RefCell::new(load), now_seconds, replace_after }
     }
 
     /// Counts a step that will be taken.
@@ -93,8 +97,13 @@ impl Targets for Known {
 
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {
         let others = chain.members.iter().map(|member| member.target).filter(|target| *target != instead_of);
+        let others: Vec<TargetId> = others.collect();
         let taken: BTreeSet<DataServerId> =
-            others.filter_map(|target| self.servers.get(&target).copied()).collect();
+            others.iter().filter_map(|target| self.servers.get(target).copied()).collect();
+        let is_beside = |target: &TargetId| {
+            let machine = self.machines.get(target);
+            others.iter().any(|other| machine.is_some() && self.machines.get(other) == machine)
+        };
         let load = self.load.borrow();
         let load_of = |target: &TargetId| load.get(target).copied().unwrap_or_default();
         let can = |target: &&TargetId| {
@@ -103,7 +112,9 @@ impl Targets for Known {
                 && self.servers.get(target).is_some_and(|server| !taken.contains(server))
                 && load_of(target).refills < REFILLS_OF_TARGET_MAX
         };
-        self.presence.keys().filter(can).min_by_key(|target| (load_of(target).chains, **target)).copied()
+        // On a machine without another member, if there is one.
+        let order = |target: &&TargetId| (is_beside(target), load_of(target).chains, **target);
+        self.presence.keys().filter(can).min_by_key(order).copied()
     }
 
     fn is_overdue(&self, member: &ChainMember) -> bool {

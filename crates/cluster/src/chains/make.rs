@@ -1,10 +1,14 @@
 //! Chains for the targets that there are, made in advance.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
 use namespace::{
     CHAINS_OF_COMMAND_MAX, COPIES_MAX, ChainId, Command, NewChain, NodeKey, NodeState, TargetId,
 };
 
 use super::placement::{Place, make_chains};
+use super::{COPIES_IF_AUTO, machine, machines};
 use crate::cluster::Cluster;
 use crate::error::{AdminError, ClusterError};
 
@@ -32,7 +36,7 @@ impl Cluster {
     /// Makes chains for targets that have fewer than others.
     pub(super) async fn make_missing_chains(&self) -> Result<(), ClusterError> {
         for copies in 2..=COPIES_MAX {
-            let is_default = usize::from(self.default_stripe().copies) == copies;
+            let is_default = usize::from(self.wanted_copies()) == copies;
             let is_used =
                 is_default || self.chains().values().any(|chain| usize::from(chain.copies) == copies);
             // Too few data servers now: those that are away come back, or are replaced.
@@ -41,6 +45,12 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// Copies of new files: those that are set, or that the machines allow.
+    pub(super) fn wanted_copies(&self) -> u8 {
+        let machines: BTreeSet<IpAddr> = self.map().present_data_servers().filter_map(machine).collect();
+        self.settings().stripe(if machines.len() > 1 { COPIES_IF_AUTO } else { 1 }).copies
     }
 
     fn new_chains(&self, copies: usize) -> Result<Vec<NewChain>, super::placement::Unplaceable> {
@@ -60,6 +70,7 @@ impl Cluster {
                 places.push(Place { target: *target, server: server.id, zone: String::new(), weight });
             }
         }
+        spread_over_machines(&mut places, &machines(&map), copies);
         let members = |chain: &namespace::Chain| chain.members.iter().map(|m| m.target).collect();
         let existing: Vec<Vec<TargetId>> =
             self.chains().values().filter(|chain| usize::from(chain.copies) == copies).map(members).collect();
@@ -77,5 +88,45 @@ impl Cluster {
         }
         tracing::info!(chains = chains.len(), copies = chains[0].targets.len(), "chains of targets are made");
         self.follow_map()
+    }
+}
+
+/// Makes each machine a zone, if there are enough: no chain has two targets on one machine then.
+fn spread_over_machines(places: &mut [Place], machines: &BTreeMap<TargetId, IpAddr>, copies: usize) {
+    let of = |place: &Place| machines.get(&place.target);
+    let different: BTreeSet<&IpAddr> = places.iter().filter_map(of).collect();
+    if different.len() >= copies {
+        for place in places {
+            place.zone = machines.get(&place.target).map(ToString::to_string).unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namespace::DataServerId;
+
+    use super::*;
+
+    #[test]
+    fn copies_are_on_different_machines_where_there_are_enough() {
+        let place = |id: u64| Place {
+            target: TargetId(id),
+            server: DataServerId(id),
+            zone: String::new(),
+            weight: 1,
+        };
+        // Two data servers on each of two machines.
+        let machines: BTreeMap<TargetId, IpAddr> =
+            (0..4).map(|id| (TargetId(id), IpAddr::from([10, 0, 0, id as u8 / 2]))).collect();
+        let chains = |copies| {
+            let mut places: Vec<Place> = (0..4).map(place).collect();
+            spread_over_machines(&mut places, &machines, copies);
+            make_chains(&places, copies, &[]).expect("there are enough")
+        };
+        for chain in chains(2) {
+            assert_ne!(machines[&chain[0]], machines[&chain[1]], "{chain:?}");
+        }
+        assert!(chains(3).iter().all(|chain| chain.len() == 3), "on three data servers");
     }
 }

@@ -111,6 +111,11 @@ fn table(status: &Status) -> String {
             ),
         );
     }
+    match chains.copies_of_new_files {
+        0 => {} // of a metaserver of an earlier version
+        1 => line(&mut out, format_args!("new files have one copy: a lost target takes their data")),
+        copies => line(&mut out, format_args!("new files have {copies} copies")),
+    }
     if status.deferred_ops > 0 {
         line(
             &mut out,

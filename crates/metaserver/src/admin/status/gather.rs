@@ -94,7 +94,7 @@ impl Metaserver {
                     NodeKey::Metaserver(_) => None,
                 })
                 .collect(),
-            chains: chains(&self.cluster.chains()),
+            chains: chains(&self.cluster.chains(), self.cluster.default_stripe().copies),
             refused: self.refused_clients(),
             commands_given_up: replica::faults(),
             ..Status::default()
@@ -155,13 +155,14 @@ fn data_server<'a>(
     }
 }
 
-fn chains(all: &BTreeMap<ChainId, Chain>) -> Chains {
+fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
     let with = |state| all.values().filter(|chain| chain.with_state(state).next().is_some()).count() as u64;
     Chains {
         count: all.len() as u64,
         refilling: with(MemberState::Refilling),
         incomplete: with(MemberState::Away),
         waiting: all.len() as u64 - with(MemberState::In),
+        copies_of_new_files,
     }
 }
 

@@ -223,7 +223,7 @@ fn data_servers(status: &Status, findings: &mut Findings) {
 }
 
 fn chains(status: &Status, findings: &mut Findings) {
-    let Chains { count, refilling, incomplete, waiting } = status.chains;
+    let Chains { count, refilling, incomplete, waiting, .. } = status.chains;
     if waiting > 0 {
         findings.add(
             Verdict::Failed,
