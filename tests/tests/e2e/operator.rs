@@ -102,6 +102,8 @@ fn set_up() -> Story {
     bring("elm.token", &story.ash, &story.elm);
     story.elm.sh(&story.readme.line(SEVERAL, "heorot join --token-file elm.token 10.0.0.1"));
     story.elm.start();
+    // The steps after the loss of a disk are those for files with one copy: copies need none.
+    story.ash.sh("heorot set stripe_copies 1");
     story
 }
 
@@ -197,13 +199,14 @@ impl Story {
 
     /// README's commands for a running cluster.
     fn looking_after_it(&self) {
-        self.pine.client.run("mkdir /mnt/h/scratch");
+        self.pine.client.run("mkdir /mnt/h/scratch /mnt/h/home");
         for line in [
             "heorot status",
             "heorot node list",
             "heorot leader oak",
             "heorot backup /backup/heorot",
             "heorot stripe set /scratch --unit 4MiB --columns 8",
+            "heorot stripe set /home --copies 3",
             "heorot target list",
             "heorot files --on ds3",
             "heorot clean",
