@@ -1,4 +1,4 @@
-//! Care of the targets in the background: settling of sums, mending of damaged blocks,
+//! Care of the targets in the background: settling of sums, mending of damaged blocks, looks for lost objects,
 //! and scrubs. Each target has tasks of its own, so
 //! that a disk that hangs holds no other.
 
@@ -14,6 +14,8 @@ use crate::target::Target;
 
 /// Interval of the settling of sums.
 const SETTLE_EVERY: Duration = Duration::from_secs(1);
+/// Interval of the looks whether the files of open objects are still there: 512 calls of the kernel, a millisecond.
+const LOOK_FOR_FILES: Duration = Duration::from_secs(3);
 /// Interval of the looks whether a scrub is due, of the notes of its progress, and of the tries after an
 /// error.
 const SCRUB_LOOK: Duration = Duration::from_secs(60);
@@ -93,6 +95,7 @@ impl DataServer {
             tasks.spawn(settle(Arc::clone(&self), Arc::clone(target)));
             tasks.spawn(scrub(Arc::clone(&self), Arc::clone(target)));
             tasks.spawn(mend(Arc::clone(&self), Arc::clone(target)));
+            tasks.spawn(find_lost_objects(Arc::clone(&self), Arc::clone(target)));
         }
         while tasks.join_next().await.is_some() {}
         // No target is there.
@@ -130,6 +133,13 @@ async fn mend(server: Arc<DataServer>, target: Arc<Target>) {
             while mends.join_next().await.is_some() {}
         }
         sleep(MEND_PAUSE).await;
+    }
+}
+
+async fn find_lost_objects(server: Arc<DataServer>, target: Arc<Target>) {
+    loop {
+        sleep(LOOK_FOR_FILES).await;
+        server.chains.find_lost_objects(&target).await;
     }
 }
 

@@ -183,8 +183,9 @@ impl DataProgram {
 
     async fn status(&self) -> status::Res {
         let targets = Arc::clone(&self.targets);
-        let space = tokio::task::spawn_blocking(move || targets.space()).await;
-        space.map(|targets| status::ResOk { targets }).map_err(|_| Status::Io)
+        let space = tokio::task::spawn_blocking(move || targets.space()).await.map_err(|_| Status::Io)?;
+        self.chains.leave_by_condition(&space);
+        Ok(status::ResOk { targets: space })
     }
 
     async fn seek(&self, args: seek::Args) -> seek::Res {

@@ -44,6 +44,11 @@ impl OpenFiles {
         Some(Arc::clone(&place.object))
     }
 
+    /// All open objects.
+    pub(crate) fn all(&self) -> Vec<(ObjectName, Arc<OpenObject>)> {
+        self.places.iter().flatten().map(|place| (place.name, Arc::clone(&place.object))).collect()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.index.len() >= self.capacity
     }

@@ -28,6 +28,13 @@ impl Removed {
         }
     }
 
+    /// Forgets a removal. Rare: it looks through all.
+    pub(crate) fn forget(&mut self, name: &ObjectName) {
+        if self.set.remove(name) {
+            self.order.retain(|other| other != name);
+        }
+    }
+
     pub(crate) fn contains(&self, name: &ObjectName) -> bool {
         self.set.contains(name)
     }
@@ -49,5 +56,9 @@ mod tests {
         assert!(removed.contains(&name(1)));
         assert_eq!(removed.order.len(), REMOVED_MAX);
         assert_eq!(removed.set.len(), REMOVED_MAX);
+        removed.forget(&name(1));
+        removed.forget(&name(0));
+        assert!(!removed.contains(&name(1)));
+        assert_eq!((removed.order.len(), removed.set.len()), (REMOVED_MAX - 1, REMOVED_MAX - 1));
     }
 }

@@ -22,9 +22,10 @@ use crate::chain::Chains;
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
-use crate::epoch::ObjectRef;
+use crate::epoch::{Mark, ObjectRef};
 use crate::identity;
 use crate::known_targets::KnownTargets;
+use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::peers::Peers;
 use crate::target::{CLOSE, Target, TargetError, TargetOptions};
@@ -75,6 +76,27 @@ pub(crate) struct Found {
     pub handle: ObjectHandle,
     /// Holder of the handle.
     pub holder: Holder,
+}
+
+impl Found {
+    /// An object with copies here, for the server's own work; none: it has no copies.
+    pub(crate) fn own(target: &Arc<Target>, name: ObjectName, mark: Mark) -> Option<Self> {
+        let incarnation = target.incarnation().filter(|_| mark.chain != 0)?;
+        let handle = ObjectHandle {
+            file: FileHandle { volume: name.volume, inode: name.inode, generation: name.generation },
+            column: name.column,
+            target: target.id(),
+            unit: 0,
+            columns: 1,
+            incarnation,
+            epoch: mark.epoch,
+            layout_epoch: mark.layout_epoch,
+            chain: mark.chain,
+            chain_version: 0,
+        };
+        let object = ObjectRef::new(&handle, Holder::Server);
+        Some(Self { target: Arc::clone(target), object, handle, holder: Holder::Server })
+    }
 }
 
 /// An incarnation of the metaservers' group.
@@ -267,10 +289,13 @@ impl DataServer {
         &self.targets.all
     }
 
-    /// Space and state of its targets. Blocks for as long as statvfs does.
+    /// Space and state of its targets. Members of chains on a target that cannot be written leave their chains
+    /// before the caller learns of its condition. Blocks for as long as statvfs does.
     #[must_use]
     pub fn space(&self) -> Vec<TargetSpace> {
-        self.targets.space()
+        let targets = self.targets.space();
+        self.chains.leave_by_condition(&targets);
+        targets
     }
 
     /// Ends the sessions of clients whose addresses have not been admitted for a lease. Until then such a

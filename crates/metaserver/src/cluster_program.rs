@@ -164,6 +164,9 @@ impl Metaserver {
         if let Err(error) = self.cluster.complete_members(&server.targets, &args.refilled).await {
             tracing::debug!(%error, "refilled members of chains are not in yet");
         }
+        if let Err(error) = self.cluster.members_left(&server.targets, &args.left).await {
+            tracing::debug!(%error, "members that left their chains are not out yet");
+        }
         // After the command with its process: the chains that it is told are those of this process.
         let lease = self.cluster.lease_chains(server.id).await;
         let map = self.cluster.map();
@@ -281,6 +284,7 @@ mod tests {
             process: 0,
             chains_of_map: 0,
             refilled: vec![],
+            left: vec![],
         }
     }
 

@@ -130,6 +130,7 @@ async fn beat(address: Address, peer: Peer, objects: Arc<Mutex<Objects>>) {
             process: 0,
             chains_of_map: 0,
             refilled: vec![],
+            left: vec![],
         };
         let answer = peer.call::<register::Res>(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
         let pause = match answer {

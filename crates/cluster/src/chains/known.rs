@@ -16,6 +16,9 @@ use crate::cluster::Cluster;
 
 /// Chains that are refilled at a time for each target, as source or as new member: clients keep the rest of a disk.
 const REFILLS_OF_TARGET_MAX: usize = 8;
+/// Interval at which a full member is tried again. It leaves when a change finds no room, which holds writers up
+/// for a second.
+const TRY_FULL_EVERY: Duration = Duration::from_secs(30);
 
 /// State of all targets at one time.
 pub(super) struct Known {
@@ -56,6 +59,7 @@ impl Known {
                     _ if lost.contains(target) => Presence::Lost,
                     (_, true) => Presence::Gone,
                     (true, _) if is_well && drains => Presence::Draining,
+                    (true, _) if condition == Some(&TargetCondition::Full) => Presence::Full,
                     (true, _) if is_well => Presence::Well,
                     (true, _) if condition.is_some() => Presence::Gone,
                     _ => Presence::Unsure,
@@ -77,6 +81,12 @@ impl Known {
         let now_seconds = cluster.group.now().seconds;
         let machines = machines(&map);
         Self { presence, servers, machines, load: RefCell::new(load), now_seconds, replace_after }
+    }
+
+    /// Time since the member's last change of state.
+    fn away(&self, member: &ChainMember) -> Duration {
+        let seconds = self.now_seconds.saturating_sub(member.since.seconds);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
     /// Counts a step that will be taken.
@@ -118,7 +128,10 @@ impl Targets for Known {
     }
 
     fn is_overdue(&self, member: &ChainMember) -> bool {
-        let away = self.now_seconds.saturating_sub(member.since.seconds);
-        away >= 0 && Duration::from_secs(away.unsigned_abs()) >= self.replace_after
+        self.away(member) >= self.replace_after
+    }
+
+    fn may_be_tried(&self, member: &ChainMember) -> bool {
+        self.away(member) >= TRY_FULL_EVERY
     }
 }

@@ -7,6 +7,8 @@ use namespace::{Chain, ChainMember, ChainStep, MemberState, TargetId};
 pub(crate) enum Presence {
     /// Its data server has a lease, and the target is well.
     Well,
+    /// As `Well`, but without room: it is no substitute, and is taken back at intervals.
+    Full,
     /// As `Well`, but its data server drains: another target takes its place.
     Draining,
     /// Its data server may have a lease, but is not heard of, or it has not reported the target yet.
@@ -27,12 +29,17 @@ pub(crate) trait Targets {
 
     /// True if the member has been away for so long that another target takes its place.
     fn is_overdue(&self, member: &ChainMember) -> bool;
+
+    /// True if the member has been away for so long that it is tried again although it is full: refilling it may
+    /// need no room.
+    fn may_be_tried(&self, member: &ChainMember) -> bool;
 }
 
 /// The next step of a chain; none: it stays. `recorded`: as the state machine has it; `present`: with the members
 /// away whose process has changed.
 pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets) -> Option<ChainStep> {
-    let serves = |target| matches!(targets.presence(target), Presence::Well | Presence::Draining);
+    let serves =
+        |target| matches!(targets.presence(target), Presence::Well | Presence::Full | Presence::Draining);
     if present.head().is_none() {
         // All have the same acknowledged data. What was not synced may be gone.
         return recorded.with_state(MemberState::In).find(|target| serves(*target)).map(ChainStep::Lead);
@@ -44,6 +51,11 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
         match (member.state, state_now(target)?, targets.presence(target)) {
             // Also one whose process has changed.
             (_, MemberState::Away, Presence::Well | Presence::Draining) => {
+                return Some(ChainStep::Return(target));
+            }
+            (state, MemberState::Away, Presence::Full)
+                if state != MemberState::Away || targets.may_be_tried(member) =>
+            {
                 return Some(ChainStep::Return(target));
             }
             // Another one has its place already, or will have it when it is refilled.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use namespace::{CHAINS_OF_COMMAND_MAX, Chain, ChainChange, ChainStep, Command, DataServerId, TargetId};
-use wire::cluster::register::Refilled;
+use wire::cluster::register::{LeftChain, Refilled};
 use wire::data::{self, Procedure, chain};
 
 use super::known::Known;
@@ -80,6 +80,31 @@ impl Cluster {
             (is_now && is_refilled).then_some(ChainChange { chain: chain.id, version: chain.version, step })
         };
         let steps: Vec<ChainChange> = refilled.iter().filter_map(step).collect();
+        if steps.is_empty() { Ok(()) } else { self.change_chains(&steps).await }
+    }
+
+    /// Takes the members out that have left their chains by themselves. `by`: the targets of the data server that
+    /// reports them.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn members_left(&self, by: &[TargetId], left: &[LeftChain]) -> Result<(), ClusterError> {
+        if left.is_empty() || !self.group.replica.leads() {
+            return Ok(()); // the leader tells the other members, too
+        }
+        let chains = self.chains();
+        let step = |left: &LeftChain| {
+            let (target, chain) = (TargetId(left.target), chains.get(&namespace::ChainId(left.chain))?);
+            let is_now = chain.version == left.version && by.contains(&target);
+            let step = ChainStep::Leave(target);
+            let change = ChainChange { chain: chain.id, version: chain.version, step };
+            let is_there = |member: &namespace::ChainMember| {
+                member.target == target && member.state != namespace::MemberState::Away
+            };
+            (is_now && chain.members.iter().any(is_there)).then_some((chain.id, change))
+        };
+        let steps: BTreeMap<_, ChainChange> = left.iter().filter_map(step).collect();
+        let steps: Vec<ChainChange> = steps.into_values().collect();
         if steps.is_empty() { Ok(()) } else { self.change_chains(&steps).await }
     }
 

@@ -120,13 +120,17 @@ impl Change {
         if target.objects().is_ready(object, offset, bytes) {
             return Ok(Ready::Now);
         }
-        let makes = is_refilling || matches!(self, Change::Truncate { len: 0 });
+        let makes = matches!(self, Change::Truncate { len: 0 });
         // Nothing is unsynced of an object that is not there.
         let is_commit = matches!(self, Change::Commit);
         let chain = found.handle.chain;
         target
             .run(move |o| match o.prepare(object, offset, bytes) {
                 Err(ObjectError::Lost | ObjectError::Stale) if is_commit => Ok(Ready::Now),
+                Err(ObjectError::Lost | ObjectError::Stale) if is_refilling => {
+                    o.make_of_head(object.name, |mark| Mark { chain, ..mark })?;
+                    o.prepare(object, offset, bytes)
+                }
                 Err(ObjectError::Lost) if makes => {
                     o.make_of_chain(object.name, |mark| Mark { chain, ..mark })?;
                     o.prepare(object, offset, bytes)

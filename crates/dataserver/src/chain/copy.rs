@@ -91,7 +91,7 @@ impl Chains {
             Ok(Ready::Now) => {}
             // Raised by another call just now.
             Ok(Ready::LaterEpoch) => return Err(Status::ChainWaits.into()),
-            Err(error) => return Err(self.not_prepared(&found, error)),
+            Err(error) => return Err(self.not_prepared(&found, error).await),
         }
         let copied = match &source {
             Source::Here(from) => {
@@ -108,6 +108,11 @@ impl Chains {
         drop(from_lock);
         // Also after a failure: some of the bytes may have been copied.
         let sent = self.send_ranges(&found, &args.pieces).await;
+        if let (Err(Status::ObjectLost), Source::Here(from)) = (copied, &source)
+            && from.handle.has_copies()
+        {
+            return Err(self.lost(from).await);
+        }
         copied?;
         sent?;
         if args.stable {

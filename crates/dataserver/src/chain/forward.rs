@@ -86,17 +86,19 @@ impl Chains {
             chains.still_of_version(&found.handle)?;
             match change.prepare(&found, is_refilling).await {
                 Ok(_) => chains.carry_out(found, change, lock).await,
-                Err(error) => Err(chains.not_prepared(&found, error)),
+                Err(error) => Err(chains.not_prepared(&found, error).await),
             }
         })
         .await
     }
 
     /// The answer to an error before any member has begun the change.
-    pub(super) fn not_prepared(&self, found: &Found, error: ObjectError) -> Trouble {
+    pub(super) async fn not_prepared(&self, found: &Found, error: ObjectError) -> Trouble {
         match error {
+            ObjectError::NoSpace if self.is_refilled_here(found) => self.own_failure(found, error),
             ObjectError::NoSpace => error.into(),
             ObjectError::Busy => Status::ChainWaits.into(),
+            ObjectError::Lost if found.handle.chain_version == 0 => self.lost(found).await,
             _ => self.own_failure(found, error),
         }
     }
@@ -193,7 +195,7 @@ impl Chains {
             let (own, passed) = match change.is_own_first() {
                 true => match change.own_work(&found).await {
                     Ok(done) => (Ok(done), self.pass_on(&found, &change).await),
-                    Err(error) => return Err(self.not_prepared(&found, error)),
+                    Err(error) => return Err(self.not_prepared(&found, error).await),
                 },
                 false => tokio::join!(self.own_work(&found, &change), self.pass_on(&found, &change)),
             };
@@ -233,14 +235,30 @@ impl Chains {
 
     /// The answer to an error of the own work that the other members may not have. This target must leave the
     /// chain then, and is refilled later; the caller comes again when it has left.
+    ///
+    /// After a failed disk nothing is believed of the target. For want of room or of the object, and on a
+    /// read-only file system, the member leaves this chain alone.
     pub(super) fn own_failure(&self, found: &Found, error: ObjectError) -> Trouble {
+        let lacks = match error {
+            ObjectError::NoSpace | ObjectError::ReadOnly | ObjectError::Lost => true,
+            // The member that sent the change has the object.
+            ObjectError::Stale => found.handle.chain_version != 0,
+            _ => false,
+        };
+        if lacks && self.leave(found, error) {
+            return Status::ChainWaits.into();
+        }
         if !is_own_trouble(error) {
             return error.into();
+        }
+        // No member differs. A member that comes back can be refilled from a read-only one, which leaves then.
+        if lacks && self.is_alone(found) {
+            return if error == ObjectError::ReadOnly { Status::ChainWaits.into() } else { error.into() };
         }
         if !found.target.objects().failed() {
             tracing::error!(
                 target = %found.target.path().display(), object = %found.object.name, %error,
-                "a change failed at this member of a chain: nothing is served from the target any more, and the other members go \
+                "an operation failed at this member of a chain: nothing is served from the target any more, and the other members go \
                  on. Check its disk (dmesg, smartctl), then restart the data server"
             );
             found.target.objects().fail();
@@ -291,7 +309,7 @@ impl Chains {
         }
     }
 
-    fn may_warn(&self) -> bool {
+    pub(super) fn may_warn(&self) -> bool {
         let mut last = self.warned.lock();
         let may = last.is_none_or(|last| last.elapsed() >= WARN_PAUSE);
         if may {

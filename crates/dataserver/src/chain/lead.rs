@@ -93,7 +93,7 @@ impl Chains {
                 return Ok(None);
             }
             Ok(_) => {}
-            Err(error) => return Err(self.not_prepared(found, error)),
+            Err(error) => return Err(self.not_prepared(found, error).await),
         }
         let (chains, found, change) = (Arc::clone(self), found.clone(), change.clone());
         let done = self

@@ -54,11 +54,18 @@ impl Chains {
         if self.table.get(id).is_none_or(|now| now.version != version) {
             return Err(Status::StaleChain.into());
         }
-        let target = Arc::clone(&found.target);
+        let is_mend = matches!(change, member::Change::Mend(_));
+        let chains = Arc::clone(self);
         self.finish(deadline, async move {
-            let done = target.run(move |o| work(o, &found, change)).await;
+            let work_on = found.clone();
+            let done = found.target.run(move |o| work(o, &work_on, change)).await;
             drop(lock);
-            Ok(done?)
+            done.map_err(|error| match error {
+                ObjectError::Io | ObjectError::ReadOnly => chains.own_failure(&found, error),
+                // The block stays damaged here alone.
+                ObjectError::NoSpace if is_mend => chains.own_failure(&found, error),
+                _ => error.into(),
+            })
         })
         .await
     }
@@ -73,7 +80,7 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
             // The head's epochs, also if they are earlier: the state machine may count anew after a restore.
             let has_none = (epoch, layout_epoch, truncated) == (0, 0, 0);
             let incarnation = if has_none { 0 } else { incarnation };
-            o.make_of_chain(object.name, |_| Mark { incarnation, epoch, layout_epoch, truncated, chain })
+            o.make_of_head(object.name, |_| Mark { incarnation, epoch, layout_epoch, truncated, chain })
         }
         member::Change::Fill(member::Fill { offset, data }) => o.write(object, offset, &data).map(drop),
         member::Change::Clear(member::Clear { offset, len }) => o.clear(object, offset, len),

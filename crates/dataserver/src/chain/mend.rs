@@ -24,14 +24,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 use wire::data::{Procedure, Status, block, member, mend};
-use wire::handle::{FileHandle, Holder, ObjectHandle};
+use wire::handle::{Holder, ObjectHandle};
 
 use super::locks::Kind;
 use super::stuck::outside;
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Chains, Change, Trouble};
 use crate::checksums::{BLOCK, BLOCK_BYTES};
-use crate::epoch::ObjectRef;
 use crate::object::ObjectName;
 use crate::objects::ObjectError;
 use crate::peers::Use;
@@ -135,21 +134,7 @@ impl Chains {
         block: u64,
     ) -> bool {
         let Ok(Some(mark)) = target.run(move |o| o.mark_of(name)).await else { return false };
-        let Some(incarnation) = target.incarnation().filter(|_| mark.chain != 0) else { return false };
-        let handle = ObjectHandle {
-            file: FileHandle { volume: name.volume, inode: name.inode, generation: name.generation },
-            column: name.column,
-            target: target.id(),
-            unit: 0,
-            columns: 1,
-            incarnation,
-            epoch: mark.epoch,
-            layout_epoch: mark.layout_epoch,
-            chain: mark.chain,
-            chain_version: 0,
-        };
-        let object = ObjectRef::new(&handle, Holder::Server);
-        let found = Found { target: Arc::clone(target), object, handle, holder: Holder::Server };
+        let Some(found) = Found::own(target, name, mark) else { return false };
         self.mend(&found, block, Instant::now()).await.is_ok()
     }
 
@@ -162,6 +147,13 @@ impl Chains {
                 self.mend_once(found, &chain, block).await
             };
             match outcome {
+                // The disk does not take the bytes.
+                Err(NotMended::NotYet)
+                    if found.target.objects().check().is_err()
+                        || self.table.has_left(chain.id, found.handle.target) =>
+                {
+                    return Err(NotMended::NotYet);
+                }
                 Err(NotMended::NotYet) if Instant::now() < deadline => {
                     self.table.later_or_pause(chain.id, chain.version).await;
                 }
@@ -263,7 +255,14 @@ impl Chains {
         if member == own {
             let name = found.object.name;
             let mended = found.target.run(move |o| o.mend_block(name, block, &bytes)).await;
-            return mended.map(drop).map_err(|_| NotMended::NotYet);
+            return mended.map(drop).map_err(|error| {
+                let is_of_disk =
+                    matches!(error, ObjectError::Io | ObjectError::ReadOnly | ObjectError::NoSpace);
+                if is_of_disk && self.has_other_in(found) {
+                    self.own_failure(found, error);
+                }
+                NotMended::NotYet
+            });
         }
         let fill = member::Fill { offset: range_of(block).start, data: bytes.into() };
         let handle = self.handle_of_member(found, chain, to);

@@ -33,7 +33,7 @@
 //!
 //! **Leases.** A member without a lease answers no read, and a head without one acknowledges nothing: it may
 //! have been taken out of the chain. The leader waits for the end of a member's lease before it takes the
-//! member out.
+//! member out, unless the member has stopped by itself (`chain::leave`).
 
 mod calls;
 mod change;
@@ -41,6 +41,7 @@ mod compare;
 mod copy;
 mod forward;
 mod lead;
+mod leave;
 mod locks;
 mod member;
 mod mend;

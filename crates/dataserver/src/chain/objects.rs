@@ -1,5 +1,7 @@
 //! Work on the objects of a target that only members of chains need.
 
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wire::xdr::Payload;
@@ -31,6 +33,39 @@ impl Objects {
             same if same == stored => Ok(stored),
             new => self.store_mark(&name, &open, new),
         })
+    }
+
+    /// Makes an object that the head of its chain has, as [`Objects::make_of_chain`] does, at a member that is
+    /// refilled: the head knows better if it was removed.
+    pub(crate) fn make_of_head(
+        &self,
+        name: ObjectName,
+        mark: impl FnOnce(Mark) -> Mark,
+    ) -> Result<(), ObjectError> {
+        self.removed.lock().forget(&name);
+        self.make_of_chain(name, mark)
+    }
+
+    /// Closes objects with copies whose files were removed below this server, so that they are found to be lost.
+    /// Returns them, with their marks.
+    pub(crate) fn close_lost_objects(&self) -> Result<Vec<(ObjectName, Mark)>, ObjectError> {
+        self.check()?;
+        let mut lost = Vec::new();
+        let open = self.open.lock().all();
+        for (name, object) in open {
+            let mark = object.gate.mark();
+            if mark.chain == 0 || object.file.metadata().is_ok_and(|found| found.nlink() > 0) {
+                continue;
+            }
+            let _name = self.name_lock(&name).lock();
+            let mut open = self.open.lock();
+            // A removal by the metaserver closes the object first.
+            if open.get(&name).is_some_and(|now| Arc::ptr_eq(&now, &object)) {
+                open.remove(&name);
+                lost.push((name, mark));
+            }
+        }
+        Ok(lost)
     }
 
     /// Without blocking: true if the object is open, has the epoch of the call, and there is room for
@@ -132,12 +167,12 @@ impl Objects {
     }
 
     /// Length and time of an object as the head reports them, and whether all members know that time. None if
-    /// it is not there.
+    /// it was removed.
     pub(crate) fn stat_at_head(&self, object: ObjectRef) -> Result<(Option<ObjectStat>, bool), ObjectError> {
         let look = || Ok((self.stat(object, false)?, self.find(object.name)?));
         let (found, open) = match look() {
             Ok(found) => found,
-            Err(ObjectError::Stale | ObjectError::Lost) => return Ok((None, true)),
+            Err(ObjectError::Stale) => return Ok((None, true)),
             Err(error) => return Err(error),
         };
         Ok((Some(found), open.known_to_all_ns.load(Ordering::Acquire) == found.modified_ns))

@@ -41,16 +41,23 @@ impl Chains {
             if !may_be_damage || objects.check().is_err() || attempts > READ_MENDS_MAX {
                 break done;
             }
-            let mended = self.mend_to_read(found, &range).await?;
-            if mended == 0 && matches!(done, Err(ObjectError::Io)) {
-                break done;
+            match self.mend_to_read(found, &range).await {
+                Ok(0) if matches!(done, Err(ObjectError::Io)) => break done,
+                // Not even its blocks can be looked at.
+                Err(Trouble::Refused(Status::Io)) => break done,
+                mended => {
+                    mended?;
+                }
             }
         };
         if done.is_err() && (objects.failed() || objects.lost()) {
             // The target is about to leave the chain, and the other members have the bytes.
             return Err(Status::ChainWaits.into());
         }
-        let done = done?;
+        if matches!(done, Err(ObjectError::Lost)) {
+            return Err(self.lost(found).await);
+        }
+        let done = done.map_err(|error| self.read_failure(found, error))?;
         // The lease may have ended while the disk was slow, and others may have written since.
         self.table.serving(found.handle.chain, found.handle.target)?;
         Ok(done)

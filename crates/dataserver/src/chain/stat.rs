@@ -16,6 +16,7 @@ use wire::handle::ObjectHandle;
 use super::locks::WHOLE;
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Trouble};
 use crate::object::ObjectStat;
+use crate::objects::ObjectError;
 use crate::peers::Use;
 use crate::server::Found;
 
@@ -23,7 +24,7 @@ use crate::server::Found;
 const TELL_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Chains {
-    /// Length and time of an object, durable first if `sync`. None: the head has lost it.
+    /// Length and time of an object, durable first if `sync`. None: all members have lost it.
     pub(crate) async fn stat(
         self: &Arc<Self>,
         found: &Found,
@@ -73,7 +74,13 @@ impl Chains {
         }
         let lock = self.lock_to_read(found, WHOLE, caller).await?;
         let object = found.object;
-        let (told, is_known) = found.target.run(move |o| o.stat_at_head(object)).await?;
+        let (told, is_known) = match found.target.run(move |o| o.stat_at_head(object)).await {
+            Err(ObjectError::Lost) => match self.lost(found).await {
+                Trouble::Refused(Status::ObjectLost) => (None, true),
+                trouble => return Err(trouble),
+            },
+            stat => stat.map_err(|error| self.read_failure(found, error))?,
+        };
         if let (Some(told), false) = (told, is_known) {
             let all = self.tell_time(found, told.modified_ns);
             timeout_at(deadline, all).await.map_err(|_| Status::ChainWaits)??;

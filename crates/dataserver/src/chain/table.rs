@@ -113,6 +113,14 @@ struct State {
     lease_until: Duration,
     /// Version of the cluster map whose chains are all here; 0: none.
     map_version: u64,
+    /// Chains that a target here leaves, with the version that it left and its id: see [`ChainTable::leave`].
+    left: HashMap<u64, (u32, u64)>,
+}
+
+impl State {
+    fn has_left(&self, chain: &Chain, target: u64) -> bool {
+        self.left.get(&chain.id) == Some(&(chain.version, target))
+    }
 }
 
 impl ChainTable {
@@ -133,6 +141,7 @@ impl ChainTable {
                     tracing::error!(chain = told.id, "too many chains: this one is not served here");
                 }
                 Some(chain) => {
+                    state.left.remove(&told.id);
                     state.chains.insert(told.id, Arc::new(chain));
                 }
                 None => {
@@ -183,7 +192,8 @@ impl ChainTable {
         if self.clock.monotonic() >= state.lease_until {
             return Vec::new();
         }
-        let head = |chain: &Arc<Chain>| targets.iter().copied().find(|target| chain.is_head(*target));
+        let leads = |chain: &Chain, target| chain.is_head(target) && !state.has_left(chain, target);
+        let head = |chain: &Arc<Chain>| targets.iter().copied().find(|target| leads(chain, *target));
         state.chains.values().filter_map(|chain| Some((head(chain)?, Arc::clone(chain)))).collect()
     }
 
@@ -195,6 +205,9 @@ impl ChainTable {
             return Err(NotServing::Waits);
         }
         let member = chain.member(target).ok_or(NotServing::NoMember)?;
+        if state.has_left(chain, target) {
+            return Err(NotServing::Waits);
+        }
         match (member.is_refilling, chain.head()) {
             (_, None) => Err(NotServing::Waits),
             (true, Some(_)) => Err(NotServing::Refilling),
@@ -226,6 +239,44 @@ impl ChainTable {
             }
         };
         tokio::time::timeout(hold, served).await.unwrap_or(Err(NotServing::Waits))
+    }
+
+    /// From now on `target` does not serve the chain any more, until the chain has a later version. False: it is
+    /// no member, or no other member is in; then it serves what it has.
+    pub(crate) fn leave(&self, id: u64, target: u64) -> bool {
+        let mut state = self.state.lock();
+        let Some(chain) = state.chains.get(&id) else { return false };
+        let is_in = |member: &Member| !member.is_refilling;
+        if chain.member(target).is_none() || !chain.others(target).any(is_in) {
+            return false;
+        }
+        let version = chain.version;
+        state.left.insert(id, (version, target));
+        drop(state);
+        self.notify();
+        true
+    }
+
+    /// True if `target` leaves the chain, in its present version.
+    pub(crate) fn has_left(&self, id: u64, target: u64) -> bool {
+        let state = self.state.lock();
+        state.chains.get(&id).is_some_and(|chain| state.has_left(chain, target))
+    }
+
+    /// [`ChainTable::leave`] for all chains of the target.
+    pub(crate) fn leave_all(&self, target: u64) {
+        let of_target = |chain: &&Arc<Chain>| chain.member(target).is_some();
+        let ids: Vec<u64> =
+            self.state.lock().chains.values().filter(of_target).map(|chain| chain.id).collect();
+        for id in ids {
+            self.leave(id, target);
+        }
+    }
+
+    /// Chains that targets here have left, with the version and the target, as long as that version is known.
+    pub(crate) fn left(&self) -> Vec<(u64, u32, u64)> {
+        let state = self.state.lock();
+        state.left.iter().map(|(id, (version, target))| (*id, *version, *target)).collect()
     }
 
     /// Waits until the chain has a later version than this.
@@ -304,5 +355,24 @@ mod tests {
         assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "the lease is over");
         table.extend_lease(Duration::from_secs(1), Duration::from_secs(1));
         assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "it was over before the answer came");
+    }
+
+    #[test]
+    fn a_member_that_leaves_serves_nothing_until_a_later_version() {
+        use MemberState::{Away, In, Refilling};
+        let table = ChainTable::new(Arc::new(ManualClock::default()));
+        table.extend_lease(Duration::ZERO, Duration::from_secs(2));
+        table.tell(&[told(1, &[In, Refilling])]);
+        table.leave_all(1);
+        assert!(table.serving(9, 1).is_ok() && table.left().is_empty(), "the last one that is in stays");
+        assert!(table.leave(9, 2) && !table.leave(8, 2) && !table.leave(9, 7));
+        assert_eq!(table.left(), [(9, 1, 2)]);
+        table.tell(&[told(2, &[In, In])]);
+        table.leave_all(1);
+        assert_eq!((table.serving(9, 1), table.left()), (Err(NotServing::Waits), vec![(9, 2, 1)]));
+        assert!(table.led_by(&[1]).is_empty(), "it refills no member either");
+        assert!(table.serving(9, 2).is_ok());
+        table.tell(&[told(3, &[In, Away])]);
+        assert!(table.serving(9, 1).is_ok() && table.left().is_empty(), "the other one was lost meanwhile");
     }
 }

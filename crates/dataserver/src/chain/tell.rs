@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::cluster::register::Refilled;
+use wire::cluster::register::{LeftChain, Refilled};
 use wire::data;
 
 use crate::DataServer;
@@ -27,6 +27,13 @@ impl DataServer {
     #[must_use]
     pub fn refilled(&self) -> Vec<Refilled> {
         self.chains.refilled_members()
+    }
+
+    /// Members here that have left their chains, for its registration: they lack data, or their targets cannot be
+    /// written. Each is reported until its chain has a later version. To be called after [`DataServer::space`].
+    #[must_use]
+    pub fn left_chains(&self) -> Vec<LeftChain> {
+        self.chains.left_chains()
     }
 
     /// Refills members of the chains that this server leads, for ever: a task of its own.

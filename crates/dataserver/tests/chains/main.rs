@@ -6,6 +6,7 @@ mod client;
 mod cost;
 mod failures;
 mod leases;
+mod lost;
 mod mend;
 mod ranges;
 mod reads;

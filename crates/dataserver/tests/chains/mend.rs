@@ -30,7 +30,8 @@ fn flip(path: &PathBuf, bit: u64) {
 }
 
 impl World {
-    fn file(&self, node: usize, inode: u64) -> PathBuf {
+    /// The object's file at this member.
+    pub fn file(&self, node: usize, inode: u64) -> PathBuf {
         let name = format!("{:02x}/{:08x}.{inode:016x}.{:08x}.{:08x}", inode & 0xff, 1, 1, 0);
         self.dirs[node].path().join("target/objects").join(name)
     }

@@ -159,6 +159,7 @@ async fn register(
         process: server.process(),
         chains_of_map: server.chains_of_map(),
         refilled: server.refilled(),
+        left: server.left_chains(),
     };
     let answer: Result<register::Res, CallFailure> =
         peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;

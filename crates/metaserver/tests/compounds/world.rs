@@ -93,6 +93,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         process: 0,
         chains_of_map: 0,
         refilled: vec![],
+        left: vec![],
     };
     // The first answer tells it whom to obey.
     for _ in 0..2 {

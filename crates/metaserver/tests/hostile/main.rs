@@ -117,6 +117,7 @@ impl Scene {
             process: 0,
             chains_of_map: 0,
             refilled: vec![],
+            left: vec![],
         };
         let procedure = cluster::Procedure::Register as u32;
         // The first answer tells it whom to obey.

@@ -32,6 +32,19 @@ xdr_struct! {
         pub chains_of_map: u64,
         /// Members of chains that have all data now, by the word of the chain's head.
         pub refilled: Vec<Refilled>,
+        /// Chains that members on its targets have left: they serve them no more in these versions.
+        pub left: Vec<LeftChain>,
+    }
+
+    /// A chain that a member has left, since the member lacks data of it.
+    #[derive(Copy)]
+    pub struct LeftChain {
+        /// The chain.
+        pub chain: u64,
+        /// Version of the chain.
+        pub version: u32,
+        /// The member's target.
+        pub target: u64,
     }
 
     /// A member of a chain that has been refilled.

@@ -5,7 +5,7 @@ use namespace::{ChainId, Time};
 use super::*;
 
 use MemberState::{Away, In, Refilling};
-use Presence::{Draining, Gone, Lost, Unsure, Well};
+use Presence::{Draining, Full, Gone, Lost, Unsure, Well};
 
 /// Chain as recorded and at present, presence of its members, and the step.
 type Case = (&'static [MemberState], &'static [MemberState], &'static [Presence], Option<ChainStep>);
@@ -14,6 +14,7 @@ type Case = (&'static [MemberState], &'static [MemberState], &'static [Presence]
 struct Table<'a> {
     presence: &'a [Presence],
     is_overdue: bool,
+    may_be_tried: bool,
 }
 
 impl Targets for Table<'_> {
@@ -27,6 +28,10 @@ impl Targets for Table<'_> {
 
     fn is_overdue(&self, _: &ChainMember) -> bool {
         self.is_overdue
+    }
+
+    fn may_be_tried(&self, _: &ChainMember) -> bool {
+        self.may_be_tried
     }
 }
 
@@ -48,7 +53,8 @@ fn step(
     presence: &[Presence],
     is_overdue: bool,
 ) -> Option<ChainStep> {
-    next_step(&chain(recorded, 2), &chain(present, 2), &Table { presence, is_overdue })
+    let table = Table { presence, is_overdue, may_be_tried: false };
+    next_step(&chain(recorded, 2), &chain(present, 2), &table)
 }
 
 fn at(step: fn(TargetId) -> ChainStep, target: u64) -> Option<ChainStep> {
@@ -87,6 +93,23 @@ fn a_chain_goes_on_without_members_that_are_gone_and_takes_them_back() {
             "{recorded:?} {present:?} {presence:?}"
         );
     }
+}
+
+#[test]
+fn a_full_member_stays_in_and_is_taken_back_at_intervals_or_replaced() {
+    assert_eq!(step(&[In, In], &[In, In], &[Well, Full], false), None);
+    assert_eq!(step(&[In, Refilling], &[In, Refilling], &[Full, Full], false), None);
+    // Started again: refilling it mostly needs no room.
+    assert_eq!(step(&[In, In], &[In, Away], &[Well, Full], false), at(ChainStep::Return, 1));
+    assert_eq!(step(&[In, In], &[Away, Away], &[Full, Gone], false), at(ChainStep::Lead, 0));
+    // It had no room for a change.
+    let left = chain(&[In, Away], 2);
+    let tried = |may_be_tried| {
+        next_step(&left, &left, &Table { presence: &[Well, Full], is_overdue: false, may_be_tried })
+    };
+    assert_eq!((tried(false), tried(true)), (None, at(ChainStep::Return, 1)));
+    let replace = Some(ChainStep::Replace(TargetId(1), TargetId(9)));
+    assert_eq!(step(&[In, Away], &[In, Away], &[Well, Full], true), replace);
 }
 
 #[test]
