@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
-use wire::data::{Piece, Procedure, Status, copy};
+use wire::data::{Piece, Procedure, Status, copy, seek};
 use wire::handle::ObjectHandle;
 
 use super::forward::{NotPassed, done};
 use super::locks::{Kind, WHOLE};
 use super::objects::Ready;
+use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
 use crate::peers::Use;
 use crate::ranges::Run;
@@ -18,6 +19,8 @@ use crate::server::Found;
 
 /// Bytes that are sent to the next member at a time.
 const PART_BYTES: u64 = 1 << 20;
+/// Time limit of the next member's answer how long its object is.
+const LENGTH_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Source of a copy.
 pub(crate) enum Source {
@@ -210,7 +213,7 @@ impl Chains {
         loop {
             let chain = self.table.get(found.handle.chain).ok_or(Status::StaleChain)?;
             chain.member(found.handle.target).ok_or(Status::StaleChain)?;
-            let Some(next) = chain.next(found.handle.target) else { return Ok(()) };
+            let Some(next) = next_in(&chain, found) else { return Ok(()) };
             let handle = ObjectHandle { target: next.target, chain_version: chain.version, ..found.handle };
             let source = handle.seal_for(found.holder, &self.key);
             let pulled = self.pull.pull_from(&found.target, object, next.address, source, &[piece]).await;
@@ -220,6 +223,49 @@ impl Chains {
             }
         }
     }
+}
+
+impl Chains {
+    /// Makes this member's object as long as the next member's, after that one refused a write: else the object
+    /// could be longer here, by zeros. The caller has given up the lock of the write.
+    pub(super) async fn undo_length(&self, found: &Found) -> Result<(), Trouble> {
+        let (target, name, id) = (&found.target, found.object.name, found.handle.chain);
+        // No other change is under way: what the next member has is what all have.
+        let _lock = self.locks.ask((found.handle.target, name), WHOLE, Kind::Alone).held().await;
+        loop {
+            // With its present epoch: it may have been raised since.
+            let mark = target.run(move |o| o.mark_of(name)).await.map_err(|e| self.own_failure(found, e))?;
+            let Some(now) = mark.and_then(|mark| Found::own(target, name, mark)) else { return Ok(()) };
+            let chain = self.table.get(id).ok_or(Status::StaleChain)?;
+            chain.member(found.handle.target).ok_or(Status::StaleChain)?;
+            let Some(next) = next_in(&chain, found) else { return Ok(()) };
+            let handle = ObjectHandle { target: next.target, chain_version: chain.version, ..now.handle };
+            let args = seek::Args { handle: handle.seal(&self.key), offset: 0, what: seek::What::End };
+            let peer = self.peers.get(next.address, Use::Fetch);
+            let answer: Result<seek::Res, _> =
+                peer.call(Procedure::Seek as u32, &args, LENGTH_TIME_MAX).await;
+            match answer {
+                Ok(Ok(seek::ResOk { found: Some(len) })) => {
+                    let shorten = move |o: &crate::Objects| match o.length(now.object)? > len {
+                        true => o.set_length(name, len),
+                        false => Ok(()),
+                    };
+                    return target.run(shorten).await.map_err(|error| self.own_failure(found, error));
+                }
+                Err(_) | Ok(Err(Status::StaleChain | Status::ChainWaits)) => {
+                    self.table.later_or_pause(id, chain.version).await;
+                }
+                // It was removed meanwhile, or its disk fails: then it leaves.
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The next member, if it is in. One that is being refilled has not all data: what it lacks must not be lost here.
+/// It gets what this member has.
+fn next_in<'a>(chain: &'a Chain, found: &Found) -> Option<&'a Member> {
+    chain.next(found.handle.target).filter(|next| !next.is_refilling)
 }
 
 /// Order of objects for locks.

@@ -228,6 +228,9 @@ impl Chains {
             Err(NotPassed::Refused(status)) => {
                 self.undo(&found, &change, length).await?;
                 drop(lock);
+                if let Change::Write { .. } = change {
+                    self.undo_length(&found).await?;
+                }
                 Err(status.into())
             }
         }

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use host::SystemEntropy;
 use nfs::{Answer, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
 use wire::data::{Call, PROGRAM, Procedure, Reply, Run, Status, VERSION};
-use wire::data::{list, read_plus, write};
+use wire::data::{list, read_plus, seek, write};
 use wire::handle::ObjectHandle;
 use wire::rpc::Rejection;
 
-use crate::{Away, In, World, call, key, peer_key, until};
+use crate::{Away, In, Refilling, World, call, key, peer_key, until};
 
 /// A member without room, whose object has these bytes.
 struct Full(PeerAuth, &'static [u8]);
@@ -32,10 +32,12 @@ impl PrivateProgram for Full {
         Box::pin(async move {
             let reply = match Call::of_number(call.header.procedure, &mut call.arguments)? {
                 Call::Write(_) => Reply::Write(Err(Status::NoSpace)),
+                Call::ReadPlus(_) if self.1.is_empty() => Reply::ReadPlus(Err(Status::ChainWaits)),
                 Call::ReadPlus(args) => {
-                    let data = Bytes::from_static(&self.1[args.offset as usize..]).into();
+                    let data = Bytes::from_static(&self.1[(args.offset as usize).min(self.1.len())..]).into();
                     Reply::ReadPlus(Ok(read_plus::ResOk { runs: vec![Run::Data(data)] }))
                 }
+                Call::Seek(_) => Reply::Seek(Ok(seek::ResOk { found: Some(self.1.len() as u64) })),
                 _ => return Err(Rejection::SystemError),
             };
             Ok(encoded(&reply))
@@ -43,21 +45,43 @@ impl PrivateProgram for Full {
     }
 }
 
+async fn full(bytes: &'static [u8]) -> Server {
+    let auth = PeerAuth::new(peer_key(), Arc::new(SystemEntropy));
+    let full = Arc::new(nfs::Authenticated(Arc::new(Full(auth, bytes))));
+    let any = "127.0.0.1:0".parse().unwrap();
+    Server::start(any, Programs::new(vec![full]), Limits::default(), Arc::default()).await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_the_next_member_has_no_room_for_is_taken_back() {
     let mut world = World::of(2).await;
     world.make(0, 5).await.unwrap();
     world.write(0, 5, 0, &b"before"[..]).await.unwrap();
-    let auth = PeerAuth::new(peer_key(), Arc::new(SystemEntropy));
-    let full = Arc::new(nfs::Authenticated(Arc::new(Full(auth, b"before"))));
-    let any = "127.0.0.1:0".parse().unwrap();
-    let full =
-        Server::start(any, Programs::new(vec![full]), Limits::default(), Arc::default()).await.unwrap();
+    let full = full(b"before").await;
     world.instead = Some((1, full.address()));
     world.change(&[In, In]);
     assert_eq!(world.write(0, 5, 2, &b"XX"[..]).await, Err(Status::NoSpace));
     assert_eq!(world.bytes_at(0, 5).unwrap(), b"before");
     assert_eq!(world.read(0, 5, 0, 10).await.unwrap(), &b"before"[..], "the lock is free");
+    assert_eq!(world.write(0, 5, 4, &b"XXXX"[..]).await, Err(Status::NoSpace));
+    assert_eq!(world.bytes_at(0, 5).unwrap(), b"before", "it is not longer");
+}
+
+/// The member without room starts again, and has nothing yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_is_not_taken_back_from_a_member_that_is_refilled() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    let full = full(b"").await;
+    world.instead = Some((1, full.address()));
+    world.change(&[In, In]);
+    let write = world.begin_write(0, 5, 2, &b"XX"[..]);
+    until("the head has written", || world.bytes_at(0, 5).unwrap() == b"beXXre").await;
+    assert!(!write.is_finished());
+    world.change(&[In, Refilling]);
+    assert_eq!(write.await.unwrap(), Err(Status::NoSpace));
+    assert_eq!(world.bytes_at(0, 5).unwrap(), b"beXXre");
 }
 
 #[tokio::test(flavor = "multi_thread")]
