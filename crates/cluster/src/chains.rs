@@ -11,6 +11,7 @@ mod known;
 pub(crate) mod lease;
 mod make;
 mod placement;
+mod room;
 mod step;
 mod watch;
 
@@ -26,6 +27,7 @@ use tokio::sync::watch::Sender;
 use wire::data;
 
 use crate::chains::lease::Leases;
+use crate::chains::room::Refusals;
 use crate::cluster::Cluster;
 
 /// Copies of new files once there are two machines, where no number is set.
@@ -41,6 +43,8 @@ pub(crate) struct Chains {
     leases: Leases,
     /// True if chains of two targets on different machines exist.
     are_on_two_machines: AtomicBool,
+    /// Chains that answered NOSPC.
+    refusals: Refusals,
 }
 
 /// Machines of the data servers, by target: those with one address are on one machine.

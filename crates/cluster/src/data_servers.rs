@@ -21,7 +21,7 @@ pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 /// A target that answered NOSPC counts as full for this long, whatever its report says: the report is as old
 /// as a heartbeat.
-const NO_ROOM_FOR: Duration = Duration::from_secs(5);
+pub(crate) const NO_ROOM_FOR: Duration = Duration::from_secs(5);
 /// A target that answered with a disk error gets no new files for this long after the last error. Its data
 /// server reports lasting faults; after others (a sector that was written anew) the target is tried again.
 const FAILING_FOR: Duration = Duration::from_secs(60);
@@ -411,6 +411,11 @@ impl DataServers {
             Some(known) => !self.is_well(known) || !self.has_room(known),
             None => self.is_lost(target),
         }
+    }
+
+    /// True if the target has no room, as last reported or answered.
+    pub(crate) fn is_full(&self, target: TargetId) -> bool {
+        self.targets.read().get(&target).is_some_and(|known| !self.has_room(known))
     }
 
     fn is_well(&self, target: &Target) -> bool {

@@ -1,6 +1,7 @@
 //! Data servers and targets that are lost: the loss is reported at once, other files stay available, and a
 //! replacement joins under the same name.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -334,6 +335,74 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
     }
     assert_eq!(files_on(&cluster, "ds7"), ["/f0", "/f1", "/f2", "/f3", "/f4", "/f5"]);
     assert!(files_on(&cluster, "ds0").contains(&"/full".to_owned()));
+}
+
+/// Objects below a directory: names, and true for those with data.
+fn objects(dir: &Path) -> BTreeMap<String, bool> {
+    let below = |dir: std::fs::DirEntry| std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap);
+    let all = std::fs::read_dir(dir).unwrap().map(Result::unwrap).flat_map(below);
+    let object = |entry: std::fs::DirEntry| {
+        (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len() > 0)
+    };
+    all.map(object).filter(|(name, _)| !name.ends_with(".sums")).collect()
+}
+
+/// Files with two copies: ds3 is full. Columns without data go to chains without it, and so do new files.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_member_of_a_chain_gets_no_new_data_and_columns_that_are_placed_there_go_elsewhere() {
+    let mut cluster = Cluster::start(1, 3);
+    let disk = SmallDisk::mount(&cluster.file("target3"), "260m");
+    cluster.add_data_server(3);
+    until("all are there", || servers(&cluster).len() == 4);
+    cluster.ask(0, &["stripe", "set", "/", "--copies", "2"]).unwrap();
+    let chains = |state: &str| json(&cluster, &["status", "--json"])["chains"][state].as_u64().unwrap();
+    until("chains with it", || chains("count") >= 100);
+    let client = mount3(&cluster).await;
+    // With data in the first of four columns, on a chain without ds3, and objects of a column at ds3.
+    let mut begun = Vec::new();
+    for n in 0..12 {
+        let file = client.create_path(&format!("begun{n}"), Some(0o644)).await.unwrap().fh;
+        fill(&client, &file, 200 << 10).await.unwrap();
+        begun.push((format!("/begun{n}"), file));
+    }
+    let before = objects(&disk.0.join("objects"));
+    let mut without_data = Vec::new();
+    for (name, file) in begun {
+        let inode = client.getattr(file.clone()).await.unwrap().fileid;
+        let is_of_file = |object: &str| object.contains(&format!(".{inode:016x}."));
+        if before.iter().all(|(object, has_data)| !has_data || !is_of_file(object)) {
+            without_data.push((name, file));
+        }
+    }
+    assert!(!without_data.is_empty() && !before.is_empty());
+    // The data server starts anew: it knows of no room any more.
+    cluster.data_servers[3] = None;
+    let filler = std::fs::File::create(disk.0.join("of-somebody-else")).unwrap();
+    let room = rustix::fs::statvfs(&disk.0).unwrap();
+    let len = room.f_bavail * room.f_frsize - (128 << 20);
+    rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, len).unwrap();
+    let _ = std::fs::remove_file(cluster.file("ds3.log"));
+    cluster.start_data_server(3);
+    let is_whole = |cluster: &Cluster| {
+        let status = json(cluster, &["status", "--json"]);
+        let states = ["refilling", "incomplete", "waiting"];
+        states.iter().all(|state| status["chains"][state] == 0)
+            && status["data_servers"][3]["targets"][0]["state"] == "full"
+    };
+    // Its report may come before its chains know of the new process.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    until("the full member is in its chains", || is_whole(&cluster));
+    for (name, file) in &without_data {
+        fill(&client, file, 8 * MIB).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    }
+    for n in 0..6 {
+        write(&client, &format!("new{n}"), 8 * MIB).await.unwrap_or_else(|e| panic!("new{n}: {e}"));
+    }
+    let with_data = |objects: BTreeMap<String, bool>| objects.into_iter().filter(|(_, has_data)| *has_data);
+    assert!(with_data(objects(&disk.0.join("objects"))).eq(with_data(before)), "new data at ds3");
+    for (name, _) in &without_data {
+        read(&client, &name[1..], 8 * MIB).await.unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
 }
 
 /// A disk fails under data that are not synced yet: the sync fails, the data server's log tells what to do,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::DataServers;
+use cluster::Cluster;
 use namespace::{ChainId, TargetId};
 use nfs::CallFailure;
 use wire::data::{self, Procedure};
@@ -37,17 +37,18 @@ impl Data {
     {
         let (cluster, key) = (Arc::clone(&self.cluster), self.machine.key.clone());
         held_as_now(async move {
+            let chain = ChainId(object.chain);
             loop {
-                let target = cluster.head_of(ChainId(object.chain));
+                let target = cluster.head_of(chain);
                 let handle = ObjectHandle { target: target.0, ..object }.seal(&key);
                 let arguments = arguments(handle);
-                let call = try_once(&cluster.data_servers, target, procedure, &arguments, TIME_MAX);
+                let call = try_once(&cluster, target, Some(chain), procedure, &arguments, TIME_MAX);
                 let outcome = tokio::select! {
                     biased;
                     outcome = call => outcome,
                     // The data server hangs, or is cut off. What it has sent to others is ahead of a call to the next
                     // head, so that an object is not made after it was removed.
-                    () = cluster.until_not_head(vec![ChainId(object.chain)], target) => match procedure {
+                    () = cluster.until_not_head(vec![chain], target) => match procedure {
                         Procedure::Make => continue,
                         _ if is_repeatable(procedure) => continue,
                         _ => Err(FileError::NoAnswer),
@@ -81,10 +82,10 @@ impl Data {
         Result<R, data::Status>: Decode,
     {
         // The future may run as a task of its own.
-        let servers = Arc::clone(&self.cluster.data_servers);
+        let cluster = Arc::clone(&self.cluster);
         held_as_now(async move {
             loop {
-                match try_once(&servers, target, procedure, &arguments, TIME_MAX).await {
+                match try_once(&cluster, target, None, procedure, &arguments, TIME_MAX).await {
                     Err(why @ FileError::Away) => wait_for_return(why).await?,
                     Err(why @ FileError::NoAnswer) if is_repeatable(procedure) => {
                         wait_for_return(why).await?;
@@ -112,21 +113,23 @@ impl Data {
         R: Send + 'static,
         Result<R, data::Status>: Decode,
     {
-        let servers = Arc::clone(&self.cluster.data_servers);
+        let cluster = Arc::clone(&self.cluster);
         let is_left = self.cluster.until_not_head(chains, target);
         async move {
             tokio::select! {
                 biased;
-                outcome = try_once(&servers, target, procedure, &arguments, limit) => outcome,
+                outcome = try_once(&cluster, target, None, procedure, &arguments, limit) => outcome,
                 () = is_left => Err(FileError::NoAnswer),
             }
         }
     }
 }
 
+/// Sends one call to a target; about one object, also its chain.
 async fn try_once<A, R>(
-    servers: &DataServers,
+    cluster: &Cluster,
     target: TargetId,
+    chain: Option<ChainId>,
     procedure: Procedure,
     arguments: &A,
     limit: Duration,
@@ -135,6 +138,7 @@ where
     A: Encode + Sync,
     Result<R, data::Status>: Decode,
 {
+    let servers = &cluster.data_servers;
     let reach = servers.reach(target)?;
     let answer = tokio::select! {
         biased;
@@ -153,7 +157,11 @@ where
     })?;
     reach.answered();
     result.map_err(|status| {
-        servers.refused(target, status);
+        match chain {
+            // Any of the members has no room.
+            Some(chain) if status == data::Status::NoSpace => cluster.note_no_room(chain, target),
+            _ => servers.refused(target, status),
+        }
         refused(status)
     })
 }

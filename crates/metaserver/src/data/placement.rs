@@ -157,7 +157,7 @@ fn heads(candidates: &[Candidate]) -> usize {
 
 impl Data {
     /// Chains of this many copies that take new files, in the order of their ids. Of chains with copies, those that
-    /// have all members; if there are none, those that have at least a head.
+    /// have all members; if none of them has room, those that have at least a head, if one of them has room.
     pub(crate) fn candidates(&self, copies: u8) -> Vec<Candidate> {
         let usable = self.cluster.data_servers.usable();
         if copies < 2 {
@@ -176,12 +176,13 @@ impl Data {
             let head = members.first()?.target;
             let free = members.iter().map(|u| u.free).min()?;
             let is_whole = members.len() >= usize::from(chain.copies);
-            let has_room = members.iter().all(|u| u.has_room);
+            let has_room = !self.cluster.has_no_room(chain);
             Some((is_whole, Candidate { chain: chain.id, head, free, has_room }))
         };
         let (whole, partly): (Vec<_>, Vec<_>) =
             of_copies.filter_map(candidate).partition(|(is_whole, _)| *is_whole);
-        let best = if whole.is_empty() { partly } else { whole };
+        let has_room = |chains: &[(bool, Candidate)]| chains.iter().any(|(_, chain)| chain.has_room);
+        let best = if whole.is_empty() || !has_room(&whole) && has_room(&partly) { partly } else { whole };
         best.into_iter().map(|(_, candidate)| candidate).collect()
     }
 

@@ -1,5 +1,5 @@
-//! Relocation: columns without data get other targets if theirs cannot take data. So a new file does not fail
-//! because one of its targets has filled up or failed meanwhile.
+//! Relocation: columns without data get other chains if theirs cannot take data: the only target of the chain, or
+//! one of its members, has filled up or failed meanwhile. So a new file does not fail for that.
 //!
 //! ```text
 //! WRITE ─▶ target 3: NOSPC ─▶ layouts recalled ─▶ epoch raised ─▶ column empty? ─▶ MAKE at target 5
@@ -11,7 +11,7 @@
 //! (`namespace::FileVersion`). A write through a metaserver that comes even later has its `Wrote` refused,
 //! and its client writes again.
 
-use namespace::{ChainId, Command, DataPlace, FileLayout, FileVersion, Inode, IoMode, Reply, TargetId, read};
+use namespace::{ChainId, Command, DataPlace, FileLayout, FileVersion, Inode, IoMode, Reply, read};
 use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
 
@@ -28,14 +28,14 @@ impl Data {
     /// # Errors
     /// `Delay` while a client has not returned a layout, or after a conflicting command in between.
     pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, FileError> {
-        unheld(self.relocate_from(before, &|target| self.cluster.data_servers.is_unfit(target))).await
+        unheld(self.relocate_from(before, &|chain| self.cluster.is_unfit(chain))).await
     }
 
-    /// [`Data::relocate`] from the targets for which `leaves` is true.
+    /// [`Data::relocate`] from the chains for which `leaves` is true.
     pub(crate) async fn relocate_from(
         &self,
         before: &Inode,
-        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+        leaves: &(dyn Fn(ChainId) -> bool + Sync),
     ) -> Result<Option<Inode>, FileError> {
         let lock = self.relocations.of(before.id);
         let _mine = lock.lock().await;
@@ -77,11 +77,11 @@ impl Data {
         }
     }
 
-    /// Returns a new layout for a striped file, with other targets for its empty columns.
+    /// Returns a new layout for a striped file, with other chains for its empty columns.
     async fn place_columns_again(
         &self,
         inode: &Inode,
-        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+        leaves: &(dyn Fn(ChainId) -> bool + Sync),
     ) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data(inode)?;
         let mut empty = Vec::new();
@@ -93,7 +93,7 @@ impl Data {
         if empty.is_empty() {
             return Ok(None);
         }
-        let usable = self.candidates(1);
+        let usable = self.candidates(self.copies_of(&data.chains));
         let moves = |column| empty.contains(&column);
         let Some(choice) = self.placement.choose_again(&usable, &data.layout, &data.chains, moves) else {
             return Ok(None);
@@ -104,19 +104,14 @@ impl Data {
         Ok(Some(to))
     }
 
-    /// Columns of a striped file on targets for which `leaves` is true. A column with copies does not leave: another
-    /// target takes the place of the member.
+    /// Columns of a striped file on chains for which `leaves` is true.
     fn columns_to_leave(
         &self,
         inode: &Inode,
-        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+        leaves: &(dyn Fn(ChainId) -> bool + Sync),
     ) -> Result<Vec<u32>, FileError> {
         let data = self.file_data(inode)?;
-        let chains = self.cluster.chains();
-        let left = |column: &u32| {
-            let chain = data.layout.chain(&data.chains, *column).filter(|chain| !chains.contains_key(chain));
-            chain.is_some_and(|chain| leaves(TargetId(chain.0)))
-        };
+        let left = |column: &u32| data.layout.chain(&data.chains, *column).is_some_and(leaves);
         Ok((0..data.layout.columns).filter(left).collect())
     }
 

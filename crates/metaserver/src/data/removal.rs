@@ -129,7 +129,8 @@ impl Data {
         };
         let Some(layout) = inode.layout() else { return Ok(0) };
         let before = self.file_data_of(&inode, layout)?;
-        let moved = match self.relocate_from(&inode, &|of| of == target).await {
+        // Of a column with copies another target takes the place of the member.
+        let moved = match self.relocate_from(&inode, &|of| of == ChainId::from(target)).await {
             Ok(moved) => moved.and_then(|moved| moved.layout()).filter(|moved| *moved != layout),
             // A client keeps a layout, or a data server is unreachable: a later try may succeed.
             Err(_) => None,
