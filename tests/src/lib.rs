@@ -14,6 +14,7 @@
 
 mod client;
 mod cluster;
+pub mod copies;
 mod cpu;
 mod dice;
 pub mod documents;
@@ -26,6 +27,7 @@ mod metrics;
 mod ports;
 pub mod postgres;
 pub mod scripts;
+mod small_disk;
 pub mod stalls;
 pub mod stat_cost;
 mod up;
@@ -42,6 +44,7 @@ pub use machines::{Machine, Verdict};
 pub use metaservers::Metaservers;
 pub use metrics::{FileBytes, Metrics, Traffic};
 pub use ports::free_ports;
+pub use small_disk::SmallDisk;
 pub use up::Up;
 
 /// Panics with the error of a lab.

@@ -254,6 +254,31 @@ until (stopped()) {
 print "$rounds\n";
 "#;
 
+/// Makes a file of `mib` MiB each round, durably, and removes the one of six rounds before; reads those that are
+/// left in the end.
+pub const FILES: &str = r#"
+use IO::Handle;
+my ($dir, $mib) = @ARGV; my ($size, $kept) = (1 << 20, 6); mkdir $dir or die "mkdir $dir: $!";
+sub block { my ($n, $round) = @_; my $head = sprintf "%08d %08d\n", $n, $round;
+    $head x int($size / length $head) . "x" x ($size % length $head) }
+until (stopped() && $rounds) {
+    my $f;
+    timed("create", sub { sysopen $f, "$dir/f$rounds", O_WRONLY | O_CREAT | O_EXCL });
+    for my $n (0 .. $mib - 1) { timed("write", sub { my $w = syswrite $f, block($n, $rounds); defined $w && $w == $size }) }
+    timed("fsync", sub { $f->sync });
+    timed("close", sub { close $f });
+    my $old = $rounds - $kept;
+    timed("unlink", sub { unlink "$dir/f$old" }) if $old >= 0;
+    done_round();
+}
+open my $drop, ">", "/proc/sys/vm/drop_caches" or die "$!"; print $drop "3\n"; close $drop;
+for my $round (($rounds > $kept ? $rounds - $kept : 0) .. $rounds - 1) {
+    open my $r, "<", "$dir/f$round" or die "f$round: $!"; binmode $r; local $/ = \$size;
+    for my $n (0 .. $mib - 1) { my $got = <$r>; die "f$round, block $n\n" unless $got eq block($n, $round) }
+}
+print "$rounds\n";
+"#;
+
 /// Unpacks a tar file, compares, and removes all files, each step by a program of its own.
 pub const UNPACKS: &str = r#"
 my ($dir, $tar, $tree) = @ARGV;

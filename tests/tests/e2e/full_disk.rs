@@ -1,46 +1,11 @@
 //! A full disk under all servers: clients get an error, acknowledged data stay, and removals free space.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use tests::stalls::{self, Work};
-use tests::{Cluster, Lab, Metaservers};
+use tests::{Cluster, Lab, Metaservers, SmallDisk};
 
 const MINUTES: Duration = Duration::from_secs(120);
-
-/// Small file system in memory, removed on drop.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(path: &Path, size: &str) -> Self {
-        std::fs::create_dir_all(path).expect("a folder for the small disk");
-        let options = format!("size={size}");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "heorot-small"]).arg(path).status();
-        assert!(mounted.is_ok_and(|status| status.success()), "mount a tmpfs on {}", path.display());
-        Self(path.to_owned())
-    }
-}
-
-impl SmallDisk {
-    /// Fills the disk with another program's file; returns its path, for removal.
-    fn fill(&self) -> PathBuf {
-        let path = self.0.join("of-somebody-else");
-        let mut file = File::create(&path).expect("a file");
-        while file.write_all(&[0; 1 << 16]).is_ok() {}
-        path
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazy unmount: a server that is being killed may still have open files there.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 #[test]
 fn a_full_disk_is_said_and_nothing_acknowledged_is_lost() {

@@ -20,6 +20,7 @@ mod delegations;
 mod everyday;
 mod exports;
 mod failover;
+mod faulty_disks;
 mod follow;
 mod fsx;
 mod full_disk;
