@@ -7,8 +7,9 @@
 //! ```
 
 mod records;
+mod service_addresses;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,7 @@ use wire::nfs4::{ClientId, OwnerName, SessionId, Status, Verifier};
 use wire::rpc::Credential;
 
 use self::records::{Records, Use, of_network};
+use self::service_addresses::ServiceAddresses;
 
 /// A client that is silent for so long may be forgotten when its place is needed. Told to clients as
 /// lease_time.
@@ -108,9 +110,7 @@ struct Held {
 /// The clients of one data server.
 pub(crate) struct Clients {
     owner: OwnerName,
-    /// Addresses that move between data servers, with the ends of their leases. Each is a server of its own to
-    /// clients, wherever it is: Linux would take two with one name for one server, also when they part again.
-    service_addresses: RwLock<BTreeMap<IpAddr, Duration>>,
+    service_addresses: ServiceAddresses,
     /// High half of client ids: another one after each start, so that an id of the last life is not taken for
     /// ours.
     start: u32,
@@ -132,7 +132,7 @@ impl Clients {
         let (clients_max, clients_of_address_max) = (CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX);
         Self {
             owner,
-            service_addresses: RwLock::default(),
+            service_addresses: ServiceAddresses::default(),
             start,
             clients_max,
             clients_of_address_max,
@@ -224,30 +224,6 @@ impl Clients {
         let answer = known_as(name, id, &client);
         records.insert(id, client);
         Ok(answer)
-    }
-
-    /// Name of the server that clients see at one of its addresses.
-    fn name_at(&self, local: IpAddr) -> OwnerName {
-        match self.service_addresses.read().contains_key(&local) {
-            true => OwnerName::from(Bytes::from(format!("heorot-ds-at-{local}"))),
-            false => self.owner.clone(),
-        }
-    }
-
-    /// Notes leases of service addresses: see [`crate::DataServer::lease_service_addresses`].
-    pub(crate) fn lease_service_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>, end: Duration) {
-        let mut leases = self.service_addresses.write();
-        for address in addresses {
-            let lease = leases.entry(address).or_insert(end);
-            *lease = end.max(*lease);
-        }
-    }
-
-    /// True if calls that came to this address may be carried out: another data server may hold a service
-    /// address whose lease is over, and the client may have sent the call again, and later ones after it.
-    pub(crate) fn may_serve_at(&self, local: IpAddr) -> bool {
-        let leases = self.service_addresses.read();
-        leases.get(&local).is_none_or(|end| self.clock.monotonic() < *end)
     }
 
     /// CREATE_SESSION (RFC 8881, section 18.36).
