@@ -22,6 +22,28 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Time limit of CHAIN. A data server that does not answer hears of its chains with its next heartbeat.
 const TELL_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// Logs a line for each target and kind of step: a target is in many chains.
+fn log_changes(changes: &[ChainChange]) {
+    let mut counts = BTreeMap::<(TargetId, &str), usize>::new();
+    for ChainChange { chain, version, step } in changes {
+        tracing::debug!(chain = %format!("{:016x}", chain.0), version, ?step, "a chain changes");
+        let (target, what) = match *step {
+            ChainStep::Leave(target) => (target, "a target leaves chains"),
+            ChainStep::Return(target) => (target, "a target comes back to chains, and is refilled"),
+            ChainStep::Complete(target) => (target, "a target has all data of chains"),
+            ChainStep::Lead(target) => (target, "a target leads chains of which no member was there"),
+            ChainStep::Replace(_, target) | ChainStep::Add(target) => {
+                (target, "a target takes a place in chains, and is refilled")
+            }
+            ChainStep::Drop(target) => (target, "a target is not needed in chains any more"),
+        };
+        *counts.entry((target, what)).or_default() += 1;
+    }
+    for ((target, what), chains) in counts {
+        tracing::info!(target = %format!("{:016x}", target.0), chains, "{what}");
+    }
+}
+
 impl Cluster {
     /// Watches the chains while this metaserver leads. Never returns.
     pub async fn watch_chains(self: Arc<Self>) {
@@ -122,9 +144,7 @@ impl Cluster {
     /// Changes chains, and tells their members.
     async fn change_chains(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
         for changes in steps.chunks(CHAINS_OF_COMMAND_MAX) {
-            for ChainChange { chain, version, step } in changes {
-                tracing::info!(chain = %format!("{:016x}", chain.0), version, ?step, "a chain changes");
-            }
+            log_changes(changes);
             self.group.propose(None, Command::ChangeChains { changes: changes.to_vec() }).await?;
         }
         self.follow_map()?;

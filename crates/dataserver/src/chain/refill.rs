@@ -159,11 +159,11 @@ impl Refill {
     async fn run(self) -> u64 {
         let (id, version) = (self.chain.id, self.chain.version);
         let began = Instant::now();
-        tracing::info!(chain = %format!("{id:016x}"), version, member = %self.member.address, "refills a member");
+        tracing::debug!(chain = %format!("{id:016x}"), version, member = %self.member.address, "refills a member");
         match self.all().await {
             Ok(objects) => {
                 self.chains.refilled.add(&self.chain, self.member.target);
-                tracing::info!(
+                tracing::debug!(
                     chain = %format!("{id:016x}"), version, member = %self.member.address, objects,
                     seconds = began.elapsed().as_secs(), "refilled a member"
                 );
