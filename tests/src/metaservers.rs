@@ -110,24 +110,13 @@ impl Metaservers {
                 }
                 DataPlaces::Own => {
                     let place = must(lab.inner().namespace(None));
-                    let admin = SocketAddr::from((place.address, DS_ADMIN_PORT));
-                    let advertise = SocketAddr::from((place.address, DS_PORT));
                     let service = IpAddr::from([a, b, c, DATA_SERVICE_FIRST + n as u8]);
-                    let text = format!(
-                        "listen = \"0.0.0.0:{DS_PORT}\"\nadvertise = \"{advertise}\"\n\
-                         service_address = \"{service}\"\nadmin = \"{admin}\"\n"
-                    );
+                    let text = addresses_of(&place, service);
                     cluster.data_places.push(place);
                     (text, cluster.data_places.last())
                 }
             };
-            let text = format!(
-                "name = \"ds{n}\"\n{addresses}metaserver = {all}\nsecret_file = {:?}\n\
-                 data_dir = {:?}\ntargets = [{:?}]\n",
-                folder.join("secret"),
-                make(folder.join(format!("ds{n}/identity"))),
-                make(folder.join(format!("ds{n}/target"))),
-            );
+            let text = data_server_text(&folder, n, &addresses, &all);
             let mut server = configured(lab, &format!("ds{n}"), "ds", &text, place);
             must(server.start());
             cluster.data_servers.push(server);
@@ -179,6 +168,15 @@ impl Metaservers {
         said
     }
 
+    /// Runs `heorot` with `arguments` at metaserver `n`, which refuses. Returns its error.
+    #[track_caller]
+    pub fn refused(&self, n: usize, arguments: &[&str]) -> String {
+        let output = Command::new(binary()).args(arguments).arg("--admin").arg(self.directory(n)).output();
+        let output = output.expect("heorot can be run");
+        assert!(!output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
     /// Index of the leader, according to a live metaserver.
     pub fn leader(&self) -> Option<usize> {
         let statuses = (0..self.metaservers.len()).map(|n| self.status(n));
@@ -210,9 +208,34 @@ impl Metaservers {
         set_link(&self.data_places[n], !is_cut_off);
     }
 
+    /// Starts one more data server with this service address: beside a metaserver, or in a namespace of its own.
+    /// Returns its index.
+    #[track_caller]
+    pub fn add_data_server(&mut self, lab: &Lab, beside: Option<usize>, service: IpAddr) -> usize {
+        let n = self.data_servers.len();
+        let place = match beside {
+            Some(metaserver) => &self.places[metaserver],
+            None => {
+                self.data_places.push(must(lab.inner().namespace(None)));
+                &self.data_places[self.data_places.len() - 1]
+            }
+        };
+        let metaserver = format!("\"{}\"", SocketAddr::from((self.places[0].address, NFS_PORT)));
+        let text = data_server_text(&self.folder, n, &addresses_of(place, service), &metaserver);
+        let mut server = configured(lab, &format!("ds{n}"), "ds", &text, Some(place));
+        must(server.start());
+        self.data_servers.push(server);
+        n
+    }
+
     /// Data server `n`, for signals, kills and starts.
     pub fn data_server(&mut self, n: usize) -> &mut Server {
         &mut self.data_servers[n]
+    }
+
+    /// First and last lines of data server `n`'s log.
+    pub fn data_server_log(&self, n: usize) -> String {
+        self.data_servers[n].log_ends()
     }
 
     /// Service address of data server `n`.
@@ -222,7 +245,7 @@ impl Metaservers {
         IpAddr::from([a, b, c, DATA_SERVICE_FIRST + n as u8])
     }
 
-    /// Index of the data server whose machine has a service address.
+    /// Index of the data server, of those with a namespace of their own, whose machine has a service address.
     pub fn data_holder(&self, service: IpAddr) -> Option<usize> {
         self.data_places.iter().position(|place| has_address(place, service))
     }
@@ -311,6 +334,26 @@ impl Metaservers {
             sleep(POLL);
         }
     }
+}
+
+/// Lines of a data server's file with its addresses, for a machine of its own.
+fn addresses_of(place: &Namespace, service: IpAddr) -> String {
+    let admin = SocketAddr::from((place.address, DS_ADMIN_PORT));
+    let advertise = SocketAddr::from((place.address, DS_PORT));
+    format!(
+        "listen = \"0.0.0.0:{DS_PORT}\"\nadvertise = \"{advertise}\"\nservice_address = \"{service}\"\n\
+         admin = \"{admin}\"\n"
+    )
+}
+
+fn data_server_text(folder: &Path, n: usize, addresses: &str, metaservers: &str) -> String {
+    format!(
+        "name = \"ds{n}\"\n{addresses}metaserver = {metaservers}\nsecret_file = {:?}\n\
+         data_dir = {:?}\ntargets = [{:?}]\n",
+        folder.join("secret"),
+        make(folder.join(format!("ds{n}/identity"))),
+        make(folder.join(format!("ds{n}/target"))),
+    )
 }
 
 fn has_address(place: &Namespace, address: IpAddr) -> bool {

@@ -54,7 +54,7 @@ impl SmallDisk {
     /// Fills the disk with another program's file; returns its path, for removal.
     #[track_caller]
     pub fn fill(&self) -> PathBuf {
-        let path = self.path.join("of-somebody-else");
+        let path = self.path.join("other-program");
         let mut file = File::options().create(true).append(true).open(&path).expect("a file");
         while file.write_all(&[0; 1 << 16]).is_ok() {}
         path
@@ -63,7 +63,7 @@ impl SmallDisk {
     /// Fills the disk with another program's file so that about `left` bytes stay free; returns its path.
     #[track_caller]
     pub fn fill_but(&self, left: u64) -> PathBuf {
-        let path = self.path.join("of-somebody-else");
+        let path = self.path.join("other-program");
         let file = File::create(&path).expect("a file");
         let room = statvfs(&self.path).expect("the room");
         let len = (room.f_bavail * room.f_frsize).saturating_sub(left);

@@ -93,6 +93,12 @@ impl Cluster {
                     node.name
                 )));
             }
+            if let Some(server) = self.data_server_at(address) {
+                return Err(AdminError::Invalid(format!(
+                    "{address} is the service address of the data server {}; metaservers need one of their own",
+                    server.name
+                )));
+            }
             if map.head.service_addresses.len() >= SERVICE_ADDRESSES_MAX {
                 return Err(AdminError::Invalid(format!(
                     "there are {SERVICE_ADDRESSES_MAX}, and that is the bound"

@@ -59,7 +59,7 @@ pub(crate) struct Addressing {
     /// The leader's assignment, while this metaserver leads.
     assignment: Mutex<Option<Assignment<NodeId>>>,
     /// The same of the data servers' addresses.
-    pub(crate) of_data_servers: Mutex<Option<of_data_servers::Assignments>>,
+    of_data_servers: Mutex<of_data_servers::Assignments>,
     pub(crate) clients: Known,
     /// Addresses of this machine, once it holds any.
     held: OnceLock<Arc<HeldAddresses>>,
@@ -85,8 +85,7 @@ impl Cluster {
         self.addressing.clients.read(&service.clients_file);
         let patience = Patience { solicitations: 2, gap: ASKING / 2 };
         let (clock, entropy) = (Arc::clone(&self.group.clock), Arc::clone(&self.group.entropy));
-        let times = (LEASE, patience);
-        let held = HeldAddresses::new(server, service.interface, service.open, times, clock, entropy);
+        let held = HeldAddresses::new(server, service.interface, service.open, patience, clock, entropy);
         let held = Arc::new(held);
         let _ = self.addressing.held.set(Arc::clone(&held));
         let (server, clients_file) = (Arc::clone(self), service.clients_file);
@@ -324,11 +323,11 @@ impl Holder {
             }
             let (renewed, taken): (Vec<_>, Vec<_>) = granted.into_iter().partition(|a| held.contains(a));
             for address in renewed {
-                self.held.renew(address);
+                self.held.renew(address, LEASE);
             }
             // At the same time: each address is probed first.
             futures_util::future::join_all(taken.into_iter().map(|address| async move {
-                if self.held.take(address, self.server.clients_of(address)).await {
+                if self.held.take(address, LEASE, self.server.clients_of(address)).await {
                     self.server.ask_for_addresses_now(); // which says that it is held
                 }
             }))

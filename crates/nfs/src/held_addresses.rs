@@ -57,8 +57,6 @@ pub struct HeldAddresses {
     known: Mutex<BTreeSet<IpAddr>>,
     connections: Connections,
     listens: SocketAddr,
-    /// Time from one renewal to the end of an address.
-    lease: Duration,
     /// Time to check for another holder.
     patience: Patience,
     clock: Arc<dyn Clock>,
@@ -70,13 +68,13 @@ pub struct HeldAddresses {
 }
 
 impl HeldAddresses {
-    /// Service addresses of `server`, each held for `lease` after a grant.
+    /// Service addresses of `server`. `patience`: time to check for another holder.
     #[must_use]
     pub fn new(
         server: &Server,
         interface: Option<String>,
         open: OpenInterfaces,
-        (lease, patience): (Duration, Patience),
+        patience: Patience,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
@@ -87,7 +85,6 @@ impl HeldAddresses {
             known: Mutex::default(),
             connections: server.connections(),
             listens: server.address(),
-            lease,
             patience,
             clock,
             entropy,
@@ -150,17 +147,23 @@ impl HeldAddresses {
         }
     }
 
-    /// Renews an address that is held. Logs a failure once.
-    pub fn renew(&self, address: IpAddr) {
+    /// Renews an address that is held: from now on for `lease`, at least [`host::interface::HOLD_MIN`]. Logs a
+    /// failure once.
+    pub fn renew(&self, address: IpAddr, lease: Duration) {
         let Some(interfaces) = self.interfaces.get() else { return };
         let found = interfaces.find(address, self.interface.as_deref());
-        self.note(address, found.and_then(|interface| interfaces.hold(address, &interface, self.lease)));
+        self.note(address, found.and_then(|interface| interfaces.hold(address, &interface, lease)));
     }
 
     /// Takes an address that no other machine answers for, announces it, and tells the clients of the holder
     /// before. Logs a failure once. Returns true if the address is here.
-    pub async fn take(&self, address: IpAddr, clients: impl Future<Output = BTreeSet<SocketAddr>>) -> bool {
-        let taken = self.try_to_take(address, clients).await;
+    pub async fn take(
+        &self,
+        address: IpAddr,
+        lease: Duration,
+        clients: impl Future<Output = BTreeSet<SocketAddr>>,
+    ) -> bool {
+        let taken = self.try_to_take(address, lease, clients).await;
         let is_taken = taken.is_ok();
         self.note(address, taken);
         is_taken
@@ -169,11 +172,12 @@ impl HeldAddresses {
     async fn try_to_take(
         &self,
         address: IpAddr,
+        lease: Duration,
         clients: impl Future<Output = BTreeSet<SocketAddr>>,
     ) -> Result<()> {
         let Some(interfaces) = self.interfaces.get() else { return Ok(()) };
         let named = self.interface.as_deref();
-        let taken = take(&**interfaces, address, named, self.lease, self.patience, tokio::time::sleep);
+        let taken = take(&**interfaces, address, named, lease, self.patience, tokio::time::sleep);
         let (taken, clients) = tokio::join!(taken, clients);
         let interface = taken?;
         tracing::info!(%address, %interface, clients = clients.len(), "holds a service address");

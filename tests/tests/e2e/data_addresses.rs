@@ -110,3 +110,44 @@ fn longest_during(
     let stalls = works.into_iter().flat_map(|work| work.end().1);
     stalls.map(|stall| stall.took).max().unwrap_or_default()
 }
+
+/// ```text
+/// mds0 and ds1 on one machine, each with its service address; ds0 on another
+/// ds1 hangs          ds0 holds its address, mds0 keeps its own
+/// ds1 goes on        it has its address again
+/// ds2 wants the address of ds1, and metaservers are to share it: refused
+/// ```
+#[test]
+fn a_node_holds_the_addresses_of_both_its_servers_and_no_two_servers_have_the_same() {
+    let lab = Lab::open();
+    let mut cluster = Metaservers::with_data_addresses(&lab, 1, 1);
+    let (of_metaservers, own) = (cluster.service(0), cluster.data_service(7));
+    let beside = cluster.add_data_server(&lab, Some(0), own);
+    let holds_both =
+        |cluster: &Metaservers| cluster.holder(own) == Some(0) && cluster.holder(of_metaservers) == Some(0);
+    cluster.wait_until("the node holds both", holds_both);
+
+    cluster.data_server(beside).send(Signal::STOP);
+    cluster.wait_until("the other data server holds its address", |cluster| {
+        cluster.data_holder(own) == Some(0) && cluster.holder(own).is_none()
+    });
+    assert_eq!(cluster.holder(of_metaservers), Some(0), "the metaserver does not hang");
+    // It is known as held with the next beat.
+    cluster.wait_until("the list of nodes says so", |cluster| {
+        let nodes = cluster.heorot(0, &["node", "list", "--json"]);
+        let nodes: serde_json::Value = serde_json::from_str(&nodes).expect("it is JSON");
+        let of_ds0 = nodes.as_array().and_then(|all| all.iter().find(|node| node["name"] == "ds0"));
+        of_ds0.is_some_and(|node| node["service_addresses"].to_string().contains(&own.to_string()))
+    });
+    cluster.data_server(beside).send(Signal::CONT);
+    cluster.wait_until("the node holds both again", holds_both);
+
+    let same = cluster.add_data_server(&lab, None, own);
+    cluster.wait_until("its log says why it is refused", |cluster| {
+        cluster.data_server_log(same).contains("its `service_address` is another server's")
+    });
+    assert!(cluster.log(0).contains(&format!("{own} is the service address of ds{beside}")));
+    assert!(holds_both(&cluster), "where it was");
+    let why = cluster.refused(0, &["service-address", "add", &own.to_string()]);
+    assert!(why.contains(&format!("is the service address of the data server ds{beside}")), "{why}");
+}

@@ -24,8 +24,14 @@ use crate::peers::{addresses, text};
 /// Interval at which a data server tells a metaserver that does not lead of its clients.
 const BEAT_OF_OTHERS: Duration = Duration::from_millis(500);
 
-/// The leader's assignments, by port: a data server can take over the addresses with its own port.
-pub(crate) type Assignments = BTreeMap<u16, Assignment<DataServerId>>;
+/// The leader's assignments.
+#[derive(Default)]
+pub(crate) struct Assignments {
+    /// Term in which they began: what a leader of a term between granted is not known here.
+    term: u64,
+    /// By port: a data server can take over the addresses with its own port.
+    by_port: BTreeMap<u16, Assignment<DataServerId>>,
+}
 
 /// Service address of a data server as clients reach it.
 fn service_address(server: &DataServer) -> Option<SocketAddr> {
@@ -50,6 +56,13 @@ fn homes(map: &ClusterMap, port: u16) -> BTreeMap<IpAddr, DataServerId> {
 }
 
 impl Cluster {
+    /// The data server that has this service address, removed ones left out.
+    pub(crate) fn data_server_at(&self, address: IpAddr) -> Option<DataServer> {
+        let map = self.map();
+        let has = |server: &&DataServer| service_address(server).is_some_and(|own| own.ip() == address);
+        map.present_data_servers().find(has).cloned()
+    }
+
     /// Reason why a data server cannot have the service address that it registers: the address is another
     /// server's. None: it can.
     #[must_use]
@@ -67,8 +80,7 @@ impl Cluster {
         if let Some(node) = map.nodes.iter().filter(present).find(|node| is_own(&node.address)) {
             return Some(format!("{own} is the own address of {}", node.name));
         }
-        let others = map.present_data_servers().filter(|other| other.id != server.id);
-        let other = others.into_iter().find(|other| service_address(other).is_some_and(|a| a.ip() == own))?;
+        let other = self.data_server_at(own).filter(|other| other.id != server.id)?;
         Some(format!("{own} is the service address of {}", other.name))
     }
 
@@ -98,22 +110,26 @@ impl Cluster {
     async fn grant_to_data_server(&self, args: &hold_addresses::Args) -> Option<Vec<IpAddr>> {
         let agreed = tokio::time::timeout(BEAT, self.group.read_barrier()).await;
         if !matches!(agreed, Ok(Ok(_))) || !self.group.replica.leads() {
-            *self.addressing.of_data_servers.lock() = None;
             return None;
         }
+        let term = self.group.replica.status().term;
         let (id, port) = (DataServerId(args.server), u16::try_from(args.port).ok()?);
         let (map, now) = (self.map(), self.group.clock.monotonic());
         let is_present = map.present_data_servers().any(|server| server.id == id);
         let mut all = self.addressing.of_data_servers.lock();
-        let assignment =
-            all.get_or_insert_default().entry(port).or_insert_with(|| Assignment::new(&[], [], now));
+        if all.term != term {
+            *all = Assignments { term, by_port: BTreeMap::new() };
+        }
+        let assignment = all.by_port.entry(port).or_insert_with(|| Assignment::new(&[], [], now));
         assignment.follow_homes(homes(&map, port), now);
         Some(if is_present { assignment.beat(id, &addresses(&args.held), now) } else { vec![] })
     }
 
-    /// Holder of each service address of a data server, with the home, if this metaserver leads.
+    /// Holder of each service address of a data server; asked of the leader.
     pub(crate) fn data_address_owners(&self) -> BTreeMap<IpAddr, Option<DataServerId>> {
         let all = self.addressing.of_data_servers.lock();
-        all.iter().flat_map(BTreeMap::values).flat_map(Assignment::owners).collect()
+        let is_present = all.term == self.group.replica.status().term;
+        let assignments = all.by_port.values().filter(|_| is_present);
+        assignments.flat_map(Assignment::owners).collect()
     }
 }

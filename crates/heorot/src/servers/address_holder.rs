@@ -1,6 +1,6 @@
 //! Service addresses of a data server: its own, and those of others that are silent.
 //!
-//! Each metaserver is told which addresses are held and who is connected, so that the next holder can tell
+//! Each metaserver is told the held addresses and their connected clients, so that the next holder can tell
 //! the clients. The leader grants addresses for a lease; without a grant the kernel removes them.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dataserver::DataServer;
-use host::interface::Patience;
+use host::interface::{HOLD_MIN, Patience};
 use host::{SystemClock, SystemEntropy};
 use nfs::{CallFailure, ConnectedClients, HeldAddresses, Peer, Server};
 use parking_lot::Mutex;
@@ -21,8 +21,8 @@ use wire::cluster::{Procedure, Status};
 
 use crate::servers::known_metaservers::KnownMetaservers;
 
-/// Lifetime of an address after a grant.
-const LEASE: Duration = Duration::from_secs(1);
+/// Most of what a metaserver may grant for: a hanging server keeps the address for so long.
+const LEASE_MAX: Duration = Duration::from_secs(10);
 /// A grant that took longer to come has used up too much of its lease.
 const ANSWER_TIME_MAX: Duration = Duration::from_millis(400);
 /// Pause after a call without an answer, and the bounds of what a metaserver asks for.
@@ -56,7 +56,7 @@ impl AddressHolder {
     ) -> Arc<Self> {
         let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
         let open = Box::new(nfs::open_interfaces);
-        let held = HeldAddresses::new(nfs, None, open, (LEASE, PATIENCE), clock, entropy);
+        let held = HeldAddresses::new(nfs, None, open, PATIENCE, clock, entropy);
         held.learn([own]);
         server.lease_service_addresses([own], Duration::ZERO);
         let holder = Arc::new(Self {
@@ -123,7 +123,7 @@ impl AddressHolder {
         };
         *told = Some(clients);
         if granted.leads && asked.elapsed() < ANSWER_TIME_MAX {
-            self.carry_out(&granted, &held, lease_begins + LEASE).await;
+            self.carry_out(&granted, &held, lease_begins).await;
         }
         Ok(Duration::from_millis(granted.beat_ms.into()).clamp(BEAT_MIN, BEAT_MAX))
     }
@@ -137,7 +137,8 @@ impl AddressHolder {
         Ok(held)
     }
 
-    async fn carry_out(&self, grant: &ResOk, held: &BTreeSet<IpAddr>, lease_end: Duration) {
+    async fn carry_out(&self, grant: &ResOk, held: &BTreeSet<IpAddr>, lease_begins: Duration) {
+        let lease = Duration::from_millis(grant.lease_ms.into()).clamp(HOLD_MIN, LEASE_MAX);
         let _one = self.carries_out.lock().await;
         let granted: BTreeSet<IpAddr> = grant.granted.iter().take(ADDRESSES_MAX).filter_map(parsed).collect();
         for address in held.difference(&granted) {
@@ -146,13 +147,13 @@ impl AddressHolder {
         }
         // Before clients can reach the addresses.
         self.held.learn(granted.iter().copied());
-        self.server.lease_service_addresses(granted.iter().copied(), lease_end);
+        self.server.lease_service_addresses(granted.iter().copied(), lease_begins + lease);
         for address in held.intersection(&granted) {
-            self.held.renew(*address);
+            self.held.renew(*address, lease);
         }
         let taken = granted.difference(held).map(|address| {
             let clients = connected(*address, &grant.connections);
-            self.held.take(*address, std::future::ready(clients))
+            self.held.take(*address, lease, std::future::ready(clients))
         });
         // At the same time: each address is probed first.
         futures_util::future::join_all(taken).await;

@@ -311,7 +311,7 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
     };
     let (full, read_only) = (begin("full").await, begin("read-only").await);
     cluster.ask(0, &["node", "undrain", "ds0"]).unwrap();
-    let place = disks[3].0.join("of-somebody-else");
+    let place = disks[3].0.join("other-program");
     let filler = std::fs::File::create(&place).unwrap();
     let room = rustix::fs::statvfs(&disks[3].0).unwrap();
     rustix::fs::fallocate(
@@ -377,7 +377,7 @@ async fn a_full_member_of_a_chain_gets_no_new_data_and_columns_that_are_placed_t
     assert!(!without_data.is_empty() && !before.is_empty());
     // The data server starts anew: it knows of no room any more.
     cluster.data_servers[3] = None;
-    let filler = std::fs::File::create(disk.0.join("of-somebody-else")).unwrap();
+    let filler = std::fs::File::create(disk.0.join("other-program")).unwrap();
     let room = rustix::fs::statvfs(&disk.0).unwrap();
     let len = room.f_bavail * room.f_frsize - (128 << 20);
     rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, len).unwrap();

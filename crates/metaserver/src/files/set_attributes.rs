@@ -21,8 +21,8 @@ pub(crate) async fn settle_before_times(server: &Metaserver, inode: &Inode) {
 }
 
 /// Settles a file before its set-id bits are set: earlier writes must not clear them later (`cp` and
-/// `chmod u+s`), nor later ones through this metaserver by a user who may keep them. A file that a layout to
-/// write is out for is observed only.
+/// `chmod u+s`), nor later ones of root through this metaserver. A file with a layout to write is observed
+/// only.
 async fn settle_before_set_id(server: &Metaserver, inode: &Inode) {
     if inode.layout().is_some() {
         let _ = tokio::time::timeout(SHORT_TIME_MAX, server.data.observe(&[inode.id], true)).await;

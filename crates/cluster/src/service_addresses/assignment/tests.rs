@@ -126,7 +126,7 @@ fn addresses_come_and_go_and_the_others_stay_where_they_are() {
     }
     cluster.assignment.follow(&addresses(2), cluster.now);
     cluster.pass(LONG);
-    assert_eq!(cluster.counts().iter().sum::<usize>(), 2, "what was removed is granted to nobody");
+    assert_eq!(cluster.counts().iter().sum::<usize>(), 2, "a removed address is not granted");
     // Removed and added again while its holder may still have it: never on two machines, which `pass`
     // checks.
     cluster.hung = vec![1];
