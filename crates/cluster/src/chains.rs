@@ -7,21 +7,24 @@
 //! leader: watch ─▶ a member is silent, failed, or back ─▶ ChangeChains ─▶ CHAIN to the members
 //! ```
 
+mod balance;
 mod known;
 pub(crate) mod lease;
+mod left_behind;
 mod make;
 mod placement;
 mod room;
 mod step;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use namespace::{Chain, ChainId, ClusterMap, MemberState, TargetId};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::watch::Sender;
 use wire::data;
@@ -45,6 +48,8 @@ pub(crate) struct Chains {
     are_on_two_machines: AtomicBool,
     /// Chains that answered NOSPC.
     refusals: Refusals,
+    /// Targets with objects of chains that they left since this metaserver leads.
+    left_behind: Mutex<BTreeSet<TargetId>>,
 }
 
 /// Machines of the data servers, by target: those with one address are on one machine.

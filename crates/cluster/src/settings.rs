@@ -92,6 +92,8 @@ settings! {
     stripe_copies: Copies = "auto", copies;
     /// Time after which another target takes the place of one whose data server is silent, where there are copies.
     replace_after: Duration = "10m", |text| time_between(text, 10, 30 * 86_400);
+    /// Whether data with copies move to other targets once one target is 5 % of its size fuller than another.
+    rebalance: bool = "true", boolean;
     /// Time between two searches for objects that no file owns.
     clean_interval: Duration = "1d", |text| time_between(text, 10, 365 * 86_400);
     /// Time that removed objects are kept in the trash of their targets, 0s for not at all; room that is

@@ -9,7 +9,7 @@ use host::Repeated;
 use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
 use wire::data::{self, Call, Reply, Run, Status};
 use wire::data::{allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
-use wire::data::{stat, truncate, write};
+use wire::data::{stat, truncate, usage, write};
 use wire::handle::Holder;
 use wire::rpc::Rejection;
 
@@ -90,6 +90,7 @@ impl DataProgram {
             Call::Truncate(args) => Reply::Truncate(self.truncate(args).await),
             Call::Remove(args) => Reply::Remove(self.remove(args).await),
             Call::List(args) => Reply::List(self.list(args).await),
+            Call::Usage(args) => Reply::Usage(self.usage(args).await),
             Call::Status(_) => Reply::Status(self.status().await),
             Call::Seek(args) => Reply::Seek(self.seek(args).await),
             Call::Allocate(args) => Reply::Allocate(self.allocate(args).await),
@@ -179,6 +180,11 @@ impl DataProgram {
             chain => o.list_of_chain(args.after, args.max, chain),
         });
         page.await.map_err(refusal)
+    }
+
+    async fn usage(&self, args: usage::Args) -> usage::Res {
+        let target = self.targets.get(args.target).ok_or(Status::NotFound)?;
+        target.run(move |o| o.usage(args.after)).await.map_err(refusal)
     }
 
     async fn status(&self) -> status::Res {
@@ -378,5 +384,6 @@ fn failed(reply: &Reply) -> bool {
         Reply::Member(res) => res.is_err(),
         Reply::Mend(res) => res.is_err(),
         Reply::Block(res) => res.is_err(),
+        Reply::Usage(res) => res.is_err(),
     }
 }

@@ -32,6 +32,7 @@ mod removed;
 mod server;
 mod target;
 mod trash;
+mod usage;
 
 pub use caretaker::{Checks, TargetChecks};
 pub use chain::ChainMetrics;

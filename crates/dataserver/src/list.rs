@@ -8,7 +8,6 @@ use std::collections::BinaryHeap;
 
 use wire::data::{ObjectEntry, list};
 
-use crate::epoch::Mark;
 use crate::held_dir::Visit;
 use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
@@ -72,7 +71,7 @@ impl Objects {
             after = page.next();
             let mut objects = Vec::new();
             for entry in page.objects {
-                if self.chain_of(&name(&entry))? == chain {
+                if self.chain_and_bytes(&name(&entry))?.is_some_and(|(of, _)| of == chain) {
                     objects.push(entry);
                 }
             }
@@ -82,16 +81,6 @@ impl Objects {
                 return Ok(page);
             }
         }
-    }
-
-    /// The chain in the mark of an object; 0: none, or the object is not there.
-    fn chain_of(&self, name: &ObjectName) -> Result<u64, ObjectError> {
-        let file = match self.root.open_file(&name.path()) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-            opened => opened.map_err(|e| self.trouble("open", name, e))?,
-        };
-        let mark = self.disk.mark(&file).map_err(|e| self.trouble("read the mark of", name, e))?;
-        Ok(mark.and_then(|bytes| Mark::from_bytes(&bytes)).map_or(0, |mark| mark.chain))
     }
 
     /// The `count` smallest names of a directory whose cursor is `wanted`, in order.

@@ -81,6 +81,8 @@ pub struct Chain {
     pub copies: u8,
     /// Members: those that are in, the head first, then the others.
     pub members: Vec<ChainMember>,
+    /// Member whose place another one takes, though it serves: [`ChainStep::Move`].
+    pub leaving: Option<TargetId>,
 }
 
 impl Chain {
@@ -140,7 +142,9 @@ pub enum ChainStep {
     Replace(TargetId, TargetId),
     /// The target is one member more, and is refilled.
     Add(TargetId),
-    /// The target is a member no more: enough others have all data.
+    /// The second target is one member more, and is refilled, to take the place of the first, which is in.
+    Move(TargetId, TargetId),
+    /// The target is a member no more: enough others have all data. Ends a [`ChainStep::Move`].
     Drop(TargetId),
 }
 
@@ -199,7 +203,10 @@ pub(crate) fn make(plan: &mut Plan<'_>, chains: &[NewChain]) -> Result<Reply, St
         }
         let verifier = plan.random();
         let copies = members.len() as u8;
-        plan.put(&keys::chain(*id), &Chain { id: *id, version: 1, verifier, copies, members })?;
+        plan.put(
+            &keys::chain(*id),
+            &Chain { id: *id, version: 1, verifier, copies, members, leaving: None },
+        )?;
         head.chains += 1;
     }
     head.version += u64::from(!chains.is_empty());
@@ -227,7 +234,9 @@ pub(crate) fn change(plan: &mut Plan<'_>, changes: &[ChainChange]) -> Result<Rep
                 plan.delete(&keys::chain_of_target(*from, *id));
                 plan.mark(&keys::chain_of_target(*to, *id));
             }
-            ChainStep::Add(target) => plan.mark(&keys::chain_of_target(*target, *id)),
+            ChainStep::Add(target) | ChainStep::Move(_, target) => {
+                plan.mark(&keys::chain_of_target(*target, *id));
+            }
             ChainStep::Drop(target) => plan.delete(&keys::chain_of_target(*target, *id)),
             ChainStep::Leave(_) | ChainStep::Return(_) | ChainStep::Complete(_) | ChainStep::Lead(_) => {}
         }
@@ -268,10 +277,17 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
             let others = chain.with_state(MemberState::In).filter(|other| *other != target).count();
             let before = chain.members.len();
             chain.members.retain(|member| member.target != target);
+            chain.leaving = None;
             let is_enough = others >= usize::from(chain.copies) && chain.members.len() < before;
             return Ok(is_enough.then_some(chain));
         }
-        ChainStep::Add(by) => {
+        ChainStep::Move(from, _)
+            if chain.members.len() != usize::from(chain.copies)
+                || !chain.with_state(MemberState::In).any(|member| member == from) =>
+        {
+            return Ok(None);
+        }
+        ChainStep::Add(by) | ChainStep::Move(_, by) => {
             let is_full = chain.members.len() > usize::from(chain.copies);
             let Some(process) = process(by)?.filter(|_| !is_full && !chain.has(by) && chain.head().is_some())
             else {
@@ -279,6 +295,9 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
             };
             let (state, since) = (MemberState::Refilling, plan.now());
             chain.members.push(ChainMember { target: by, state, process, since });
+            if let ChainStep::Move(from, _) = step {
+                chain.leaving = Some(from);
+            }
             return Ok(Some(chain));
         }
         ChainStep::Replace(target, by) => {

@@ -60,7 +60,7 @@
 //! 46  incarnation      ·                                     Incarnation { id, epoch, began }
 //! 47  settings         key:1..                               Setting { key, value }
 //! 48  lost targets     target:8                              Time: of the declaration
-//! 49  chains           chain:8                               Chain { id, version, verifier, members }
+//! 49  chains           chain:8                               Chain { id, version, verifier, members, leaving }
 //! 4a  chains of target target:8 chain:8                      · (index of 49)
 //!
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }

@@ -1,13 +1,13 @@
 //! What the leader knows of targets, for the steps of chains.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use namespace::{
     Chain, ChainId, ChainMember, ChainStep, DataServerId, MemberState, NodeKey, NodeState, TargetId,
 };
+use parking_lot::Mutex;
 use wire::data::TargetCondition;
 
 use super::machines;
@@ -26,7 +26,7 @@ pub(super) struct Known {
     servers: BTreeMap<TargetId, DataServerId>,
     machines: BTreeMap<TargetId, IpAddr>,
     /// Chains of each target, and those of them that are refilled; with the steps of this look.
-    load: RefCell<BTreeMap<TargetId, Load>>,
+    load: Mutex<BTreeMap<TargetId, Load>>,
     now_seconds: i64,
     replace_after: Duration,
 }
@@ -80,7 +80,7 @@ impl Known {
         let replace_after = cluster.settings().replace_after;
         let now_seconds = cluster.group.now().seconds;
         let machines = machines(&map);
-        Self { presence, servers, machines, load: RefCell::new(load), now_seconds, replace_after }
+        Self { presence, servers, machines, load: Mutex::new(load), now_seconds, replace_after }
     }
 
     /// Time since the member's last change of state.
@@ -89,10 +89,41 @@ impl Known {
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
+    fn others<'a>(chain: &'a Chain, but: TargetId) -> impl Iterator<Item = TargetId> + 'a {
+        chain.members.iter().map(|member| member.target).filter(move |target| *target != but)
+    }
+
+    /// True if `target` can take the place of a member of this chain: it is well, has little to refill, and its
+    /// data server has no other member.
+    pub(super) fn can_take(&self, chain: &Chain, instead_of: TargetId, target: TargetId) -> bool {
+        let server = self.servers.get(&target);
+        let is_taken = |other| self.servers.get(&other) == server;
+        let refills = self.load.lock().get(&target).map_or(0, |load| load.refills);
+        server.is_some()
+            && self.presence(target) == Presence::Well
+            && !chain.has(target)
+            && !Self::others(chain, instead_of).any(is_taken)
+            && refills < REFILLS_OF_TARGET_MAX
+    }
+
+    /// True if `target` is on a machine with another member of this chain.
+    pub(super) fn is_beside(&self, chain: &Chain, instead_of: TargetId, target: TargetId) -> bool {
+        let machine = self.machines.get(&target);
+        machine.is_some() && Self::others(chain, instead_of).any(|other| self.machines.get(&other) == machine)
+    }
+
+    /// True if the target serves, and is to stay.
+    pub(super) fn stays(&self, target: TargetId) -> bool {
+        matches!(self.presence(target), Presence::Well | Presence::Full)
+    }
+
     /// Counts a step that will be taken.
     pub(super) fn note(&self, _: ChainId, step: ChainStep) {
-        let (ChainStep::Replace(_, target) | ChainStep::Add(target)) = step else { return };
-        let mut load = self.load.borrow_mut();
+        let (ChainStep::Replace(_, target) | ChainStep::Add(target) | ChainStep::Move(_, target)) = step
+        else {
+            return;
+        };
+        let mut load = self.load.lock();
         let load = load.entry(target).or_default();
         load.chains += 1;
         load.refills += 1;
@@ -106,24 +137,11 @@ impl Targets for Known {
     }
 
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {
-        let others = chain.members.iter().map(|member| member.target).filter(|target| *target != instead_of);
-        let others: Vec<TargetId> = others.collect();
-        let taken: BTreeSet<DataServerId> =
-            others.iter().filter_map(|target| self.servers.get(target).copied()).collect();
-        let is_beside = |target: &TargetId| {
-            let machine = self.machines.get(target);
-            others.iter().any(|other| machine.is_some() && self.machines.get(other) == machine)
-        };
-        let load = self.load.borrow();
-        let load_of = |target: &TargetId| load.get(target).copied().unwrap_or_default();
-        let can = |target: &&TargetId| {
-            self.presence(**target) == Presence::Well
-                && !chain.has(**target)
-                && self.servers.get(target).is_some_and(|server| !taken.contains(server))
-                && load_of(target).refills < REFILLS_OF_TARGET_MAX
-        };
+        let can = |target: &&TargetId| self.can_take(chain, instead_of, **target);
         // On a machine without another member, if there is one.
-        let order = |target: &&TargetId| (is_beside(target), load_of(target).chains, **target);
+        let chains = |target| self.load.lock().get(&target).map_or(0, |load| load.chains);
+        let order =
+            |target: &&TargetId| (self.is_beside(chain, instead_of, **target), chains(**target), **target);
         self.presence.keys().filter(can).min_by_key(order).copied()
     }
 

@@ -48,7 +48,11 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
     let others_in = |target| present.with_state(MemberState::In).any(|other| other != target);
     for member in recorded.members.iter().filter(|member| others_in(member.target)) {
         let target = member.target;
-        match (member.state, state_now(target)?, targets.presence(target)) {
+        let presence = match targets.presence(target) {
+            Presence::Well | Presence::Full if present.leaving == Some(target) => Presence::Draining,
+            presence => presence,
+        };
+        match (member.state, state_now(target)?, presence) {
             // Also one whose process has changed.
             (_, MemberState::Away, Presence::Well | Presence::Draining) => {
                 return Some(ChainStep::Return(target));

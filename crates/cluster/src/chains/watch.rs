@@ -32,7 +32,7 @@ fn log_changes(changes: &[ChainChange]) {
             ChainStep::Return(target) => (target, "a target comes back to chains, and is refilled"),
             ChainStep::Complete(target) => (target, "a target has all data of chains"),
             ChainStep::Lead(target) => (target, "a target leads chains of which no member was there"),
-            ChainStep::Replace(_, target) | ChainStep::Add(target) => {
+            ChainStep::Replace(_, target) | ChainStep::Add(target) | ChainStep::Move(_, target) => {
                 (target, "a target takes a place in chains, and is refilled")
             }
             ChainStep::Drop(target) => (target, "a target is not needed in chains any more"),
@@ -142,12 +142,13 @@ impl Cluster {
     }
 
     /// Changes chains, and tells their members.
-    async fn change_chains(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
+    pub(super) async fn change_chains(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
         for changes in steps.chunks(CHAINS_OF_COMMAND_MAX) {
             log_changes(changes);
             self.group.propose(None, Command::ChangeChains { changes: changes.to_vec() }).await?;
         }
         self.follow_map()?;
+        self.note_left_behind(steps);
         self.tell_members(steps).await;
         Ok(())
     }

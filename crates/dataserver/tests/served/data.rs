@@ -8,7 +8,7 @@ use host::SystemEntropy;
 use nfs::{CallFailure, Peer, PeerKey};
 use wire::data::{PROGRAM, Piece, Procedure, Run, Status, TargetCondition, VERSION};
 use wire::data::{
-    allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status, truncate, write,
+    allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status, truncate, usage, write,
 };
 use wire::handle::HandleKey;
 use wire::xdr::{Decode, Encode};
@@ -73,6 +73,15 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
     let page = page.unwrap();
     assert!(page.done);
     assert_eq!(page.objects.iter().map(|o| o.inode).collect::<Vec<_>>(), [5, 6]);
+
+    let args = usage::Args { target: served.target(), after: None };
+    let usage: usage::Res = call(&peer, Procedure::Usage, &args).await;
+    let usage = usage.unwrap();
+    assert_eq!((usage.chains.len(), usage.chains[0].chain, usage.next), (1, 0, None), "without copies");
+    assert!(usage.chains[0].bytes >= 4096, "{usage:?}");
+    let elsewhere = usage::Args { target: 999, after: None };
+    let unknown: usage::Res = call(&peer, Procedure::Usage, &elsewhere).await;
+    assert_eq!(unknown, Err(Status::NotFound));
 
     let removed: remove::Res = call(
         &peer,

@@ -91,11 +91,8 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         ("inodes", "Files, directories and all else in the volume", status.inodes),
         ("deferred_ops", "Truncations and removals that have not reached every object", status.deferred_ops),
         ("chains", "Chains of targets that keep copies of the same data", status.chains.count),
-        (
-            "chains_refilling",
-            "Chains with a member that gets the data that it lacks",
-            status.chains.refilling,
-        ),
+        ("chains_refilling", "Chains whose members lack data, and get it", status.chains.refilling),
+        ("chains_moving", "Chains with all copies that move to another target", status.chains.moving),
         ("chains_incomplete", "Chains with a member that is away", status.chains.incomplete),
         ("chains_waiting", "Chains without a member that has all data", status.chains.waiting),
         ("uptime_seconds", "Since the process started", status.uptime_seconds),

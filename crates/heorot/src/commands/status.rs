@@ -106,8 +106,8 @@ fn table(status: &Status) -> String {
         line(
             &mut out,
             format_args!(
-                "chains   {}, of which {} are refilled, {} lack a member, {} wait",
-                chains.count, chains.refilling, chains.incomplete, chains.waiting
+                "chains   {}, of which {} are refilled, {} move, {} lack a member, {} wait",
+                chains.count, chains.refilling, chains.moving, chains.incomplete, chains.waiting
             ),
         );
     }

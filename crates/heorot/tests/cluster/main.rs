@@ -2,6 +2,7 @@
 
 mod admission;
 mod backup;
+mod balance;
 mod clocks;
 mod damaged_blocks;
 mod incarnations;
@@ -11,6 +12,7 @@ mod no_quorum;
 mod nodes;
 mod quiet_logs;
 mod servers;
+mod small_disk;
 mod status;
 mod targets;
 mod trash;

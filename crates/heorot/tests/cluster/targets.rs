@@ -2,8 +2,7 @@
 //! replacement joins under the same name.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +11,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::servers::{Client, Cluster, PORT, metric, until};
+use crate::small_disk::SmallDisk;
 
 /// Time limit for EIO, long enough for a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_secs(20);
 const MIB: usize = 1 << 20;
 
 /// Mounts with v3: nfs-rs then reads and writes through the metaserver.
-async fn mount3(cluster: &Cluster) -> Client {
+pub async fn mount3(cluster: &Cluster) -> Client {
     let ip = cluster.metaservers[0].0;
     let url = format!("nfs://{ip}:{PORT}/?version=3&mountport={PORT}&noresvport=true");
     nfs_rs::parse_url_and_mount(&url).await.unwrap_or_else(|e| panic!("mount {url}: {e}")).into()
@@ -50,7 +50,7 @@ async fn cut(client: &Client, path: &str, size: u64) -> nfs_rs::Result<()> {
     tokio::time::timeout(AT_ONCE, done).await.expect("an answer, not silence").map(drop)
 }
 
-fn json(cluster: &Cluster, args: &[&str]) -> Value {
+pub fn json(cluster: &Cluster, args: &[&str]) -> Value {
     serde_json::from_str(&cluster.ask(0, args).unwrap()).unwrap()
 }
 
@@ -234,53 +234,6 @@ async fn a_call_that_waits_for_a_data_server_that_hangs_ends_when_nothing_waits_
     assert!(!log.contains("READ"), "{log}");
 }
 
-/// Small file system, in memory or in a file; removed on drop.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// ext4 that becomes read-only at the first error, as most are mounted.
-    fn ext4(path: &Path, mib: u64) -> Self {
-        std::fs::create_dir_all(path).unwrap();
-        let image = path.with_extension("image");
-        std::fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
-        let run = |command: &mut Command| {
-            let output = command.output().unwrap();
-            assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image));
-        run(Command::new("mount").args(["-o", "loop,errors=remount-ro"]).arg(&image).arg(path));
-        std::fs::remove_dir(path.join("lost+found")).unwrap();
-        Self(path.to_owned())
-    }
-
-    fn mount(path: &Path, size: &str) -> Self {
-        std::fs::create_dir_all(path).unwrap();
-        let size = format!("size={size}");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "heorot-small"]).arg(path).status();
-        assert!(
-            mounted.is_ok_and(|status| status.success()),
-            "mount a tmpfs on {}: is this root?",
-            path.display()
-        );
-        Self(path.to_owned())
-    }
-
-    fn read_only(&self) {
-        let source = Command::new("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.0).output().unwrap();
-        let device = String::from_utf8(source.stdout).unwrap();
-        let device = device.trim().strip_prefix("/dev/").unwrap();
-        std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "a disk that fails").unwrap();
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazy unmount: a server that is being killed may still have open files there.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 /// ds0 takes no new files at first, ds1 to ds3 have room, ds4 to ds6 are full, and ds7 has
 /// little room, then none, and then is mounted read-only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -355,6 +308,7 @@ async fn a_full_member_of_a_chain_gets_no_new_data_and_columns_that_are_placed_t
     cluster.add_data_server(3);
     until("all are there", || servers(&cluster).len() == 4);
     cluster.ask(0, &["stripe", "set", "/", "--copies", "2"]).unwrap();
+    cluster.ask(0, &["set", "rebalance", "false"]).unwrap();
     let chains = |state: &str| json(&cluster, &["status", "--json"])["chains"][state].as_u64().unwrap();
     until("chains with it", || chains("count") >= 100);
     let client = mount3(&cluster).await;

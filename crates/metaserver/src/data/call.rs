@@ -175,6 +175,7 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::Stat
         | Procedure::Status
         | Procedure::List
+        | Procedure::Usage
         | Procedure::Commit
         | Procedure::Chain
         | Procedure::Block => true,

@@ -23,6 +23,8 @@ const REMOVE_MAX: usize = 256;
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Poll interval of that wait.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// Interval between two looks for targets that left chains.
+const LEFT_BEHIND_EVERY: Duration = Duration::from_secs(1);
 /// Poll interval for changes of the setting of the scan interval.
 const SETTINGS_EVERY: Duration = Duration::from_secs(10);
 
@@ -89,6 +91,25 @@ impl Data {
             // In steps: the interval may be shortened meanwhile.
             while let Some(left) = self.cluster.settings().clean_interval.checked_sub(began.elapsed()) {
                 tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
+            }
+        }
+    }
+
+    /// Removes what targets have left behind in chains that they left, soon after. Never returns.
+    pub(crate) async fn clean_left_behind(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LEFT_BEHIND_EVERY).await;
+            for target in self.cluster.left_behind() {
+                if self.held_back_by_restore().is_some() {
+                    break;
+                }
+                let is_gone = self.cluster.data_servers.lost_targets().contains(&target);
+                let mut report = CleanReport::default();
+                if is_gone || self.clean_target(target, &mut report).await.is_ok() {
+                    self.cluster.forget_left_behind(target);
+                    let objects = report.objects_removed;
+                    tracing::info!(target = %format!("{:016x}", target.0), objects, "a target left chains: objects removed");
+                }
             }
         }
     }

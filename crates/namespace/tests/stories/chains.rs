@@ -134,3 +134,27 @@ fn a_target_takes_the_place_of_one_that_still_serves() {
     assert_eq!(members(&w), [(20, In), (30, In), (40, In)]);
     assert_eq!(read::chains_of_target(&*w.view(), TargetId(10)).unwrap(), []);
 }
+
+#[test]
+fn a_member_moves_to_another_target_when_that_one_has_all_data() {
+    let mut w = chain_of_three();
+    let [from, to] = [10, 40].map(TargetId);
+    let whole = [(10, In), (20, In), (30, In)];
+    assert!(!step(&mut w, ChainStep::Move(TargetId(99), to)), "no member");
+    assert!(!step(&mut w, ChainStep::Move(from, TargetId(20))), "a member already");
+    assert!(!step(&mut w, ChainStep::Move(from, TargetId(99))), "no data server has it");
+    assert_eq!((members(&w), chain(&w).leaving), (whole.to_vec(), None));
+    assert!(step(&mut w, ChainStep::Move(from, to)));
+    assert_eq!(members(&w), [(10, In), (20, In), (30, In), (40, Refilling)]);
+    assert_eq!(chain(&w).leaving, Some(from));
+    assert!(!step(&mut w, ChainStep::Move(TargetId(20), to)) && !step(&mut w, ChainStep::Drop(from)));
+    assert!(step(&mut w, ChainStep::Complete(to)) && step(&mut w, ChainStep::Drop(from)));
+    assert_eq!((members(&w), chain(&w).leaving), (vec![(20, In), (30, In), (40, In)], None));
+    // The new member is lost before it has all data: nothing has moved.
+    assert!(step(&mut w, ChainStep::Move(TargetId(20), from)));
+    assert!(step(&mut w, ChainStep::Leave(from)) && step(&mut w, ChainStep::Drop(from)));
+    assert_eq!((members(&w), chain(&w).leaving), (vec![(20, In), (30, In), (40, In)], None));
+    // A chain that lacks a member does not move.
+    assert!(step(&mut w, ChainStep::Leave(TargetId(40))));
+    assert!(!step(&mut w, ChainStep::Move(TargetId(40), from)), "it is away");
+}

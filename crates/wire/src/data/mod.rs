@@ -23,6 +23,7 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod truncate;
+pub mod usage;
 pub mod write;
 
 pub use chain::{Chain, Member, MemberState};
@@ -37,7 +38,7 @@ pub use crate::handshake::Status;
 /// RPC program number: "HEA" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// Version of the program.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 crate::rpc::program! {
     /// Reads from an object.
@@ -76,6 +77,8 @@ crate::rpc::program! {
     19 Mend mend "MEND";
     /// Reads a block of a member of a chain, for the mending of another member.
     20 Block block "BLOCK";
+    /// Counts the bytes of each chain on a target.
+    21 Usage usage "USAGE";
 }
 
 /// Write verifier: changes when a data server may have lost unstable writes.

@@ -11,7 +11,7 @@ use super::{
     allocate, block, chain, commit, copy, list, make, member, mend, punch, read, read_plus, remove, seek,
     status,
 };
-use super::{stat, truncate, write};
+use super::{stat, truncate, usage, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use crate::xdr::{Decoder, Payload};
 
@@ -74,6 +74,7 @@ fn calls() -> Vec<Call> {
             except: vec![mend::Extent { offset: 7, len: 8 }; 2],
         }),
         Call::Block(block::Args { handle: handle(), block: 5 }),
+        Call::Usage(usage::Args { target: 4, after }),
     ]
 }
 
@@ -112,6 +113,10 @@ fn replies() -> Vec<Reply> {
         Reply::Commit(Err(Status::StaleChain)),
         Reply::Make(Err(Status::TargetLost)),
         Reply::List(Ok(list::ResOk { objects: vec![entry; 3], done: false })),
+        Reply::Usage(Ok(usage::ResOk {
+            chains: vec![usage::ChainBytes { chain: 1, bytes: 2 }; 3],
+            next: Some(ObjectName { inode: 3, column: 1 }),
+        })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),
         Reply::Seek(Ok(seek::ResOk { found: Some(9) })),
         Reply::Seek(Ok(seek::ResOk { found: None })),
@@ -139,7 +144,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 18);
+    assert_eq!(Procedure::ALL.len(), 19);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn chain(states: &[MemberState], copies: u8) -> Chain {
         since,
     };
     let members = (0..).zip(states).map(member).collect();
-    Chain { id: ChainId(90), version: 1, verifier: 1, copies, members }
+    Chain { id: ChainId(90), version: 1, verifier: 1, copies, members, leaving: None }
 }
 
 fn step(
@@ -127,6 +127,17 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     assert_eq!(step(&[In, In, Refilling], &[In, In, Refilling], drains, false), None);
     assert_eq!(step(&[In, In, In], &[In, In, In], drains, false), at(ChainStep::Drop, 1));
     assert_eq!(step(&[In, Away], &[In, Away], drains, false), at(ChainStep::Return, 1));
+    // It moves, though its data server serves.
+    let moves = |states: &[MemberState], presence: &[Presence]| {
+        let chain = Chain { leaving: Some(TargetId(0)), ..chain(states, 2) };
+        next_step(&chain, &chain, &Table { presence, is_overdue: false, may_be_tried: false })
+    };
+    assert_eq!(moves(&[In, In, Refilling], &[Well, Well, Well]), None);
+    assert_eq!(moves(&[In, In, In], &[Well, Well, Well]), at(ChainStep::Drop, 0));
+    assert_eq!(moves(&[In, In, In], &[Full, Well, Well]), at(ChainStep::Drop, 0));
+    assert_eq!(moves(&[In, In, Refilling], &[Well, Well, Gone]), at(ChainStep::Leave, 2));
+    assert_eq!(moves(&[In, In, Away], &[Well, Well, Gone]), at(ChainStep::Drop, 2), "the move ends");
+    assert_eq!(moves(&[In, Refilling, Away], &[Well, Well, Gone]), None);
     // Removed while the target in its place was refilled: that one takes its place, and no further one.
     let [lost, refilled] = [[Well, Well, Lost], [Well, Well, Lost]];
     assert_eq!(step(&[In, Refilling, Away], &[In, Refilling, Away], &lost, false), None);

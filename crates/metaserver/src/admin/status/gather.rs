@@ -157,9 +157,13 @@ fn data_server<'a>(
 
 fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
     let with = |state| all.values().filter(|chain| chain.with_state(state).next().is_some()).count() as u64;
+    let is_whole = |chain: &&Chain| chain.with_state(MemberState::In).count() >= usize::from(chain.copies);
+    let is_refilled = |chain: &&Chain| chain.with_state(MemberState::Refilling).next().is_some();
+    let moving = all.values().filter(is_whole).filter(is_refilled).count() as u64;
     Chains {
         count: all.len() as u64,
-        refilling: with(MemberState::Refilling),
+        refilling: with(MemberState::Refilling) - moving,
+        moving,
         incomplete: with(MemberState::Away),
         waiting: all.len() as u64 - with(MemberState::In),
         copies_of_new_files,

@@ -73,8 +73,11 @@ pub struct Status {
 pub struct Chains {
     /// All chains.
     pub count: u64,
-    /// Chains with a member that gets the data that it lacks.
+    /// Chains whose members lack data, and get it: their data have fewer copies than they should.
     pub refilling: u64,
+    /// Chains with all copies that move to another target.
+    #[serde(default)]
+    pub moving: u64,
     /// Chains with a member that is away: their data have fewer copies than they should.
     pub incomplete: u64,
     /// Chains without a member that has all data: clients wait for their files.

@@ -105,7 +105,8 @@ impl Chooser<'_> {
             _ => self.pick(3) as u32,
         };
         let [target, other] = [0; 2].map(|_: u8| TargetId(self.pick(4) as u64));
-        let step = match self.pick(8) {
+        let step = match self.pick(9) {
+            8 => ChainStep::Move(target, other),
             6 => ChainStep::Add(target),
             7 => ChainStep::Drop(target),
             0 => ChainStep::Leave(target),

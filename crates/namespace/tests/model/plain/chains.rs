@@ -38,7 +38,7 @@ impl Plain {
             }
             let verifier = self.random;
             let copies = members.len() as u8;
-            self.chains.insert(*id, Chain { id: *id, version: 1, verifier, copies, members });
+            self.chains.insert(*id, Chain { id: *id, version: 1, verifier, copies, members, leaving: None });
             self.map_head.chains += 1;
         }
         self.map_head.version += 1;
@@ -75,6 +75,15 @@ impl Plain {
             | ChainStep::Complete(target)
             | ChainStep::Lead(target)
             | ChainStep::Replace(target, _) => target,
+            ChainStep::Move(from, to) => {
+                let is_in = state(&chain, from) == Some(MemberState::In);
+                if !is_in || chain.members.len() != usize::from(chain.copies) {
+                    return None;
+                }
+                let mut chain = self.stepped(recorded, ChainStep::Add(to))?;
+                chain.leaving = Some(from);
+                return Some(chain);
+            }
             ChainStep::Add(target) => {
                 let process = self.server_of(target)?.process;
                 let is_full = chain.members.len() > usize::from(chain.copies);
@@ -88,6 +97,7 @@ impl Plain {
             ChainStep::Drop(target) => {
                 state(&chain, target)?;
                 chain.members.retain(|m| m.target != target);
+                chain.leaving = None;
                 let rest = chain.members.iter().filter(|m| m.state == MemberState::In).count();
                 return (rest >= usize::from(chain.copies)).then_some(chain);
             }

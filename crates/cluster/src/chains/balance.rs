@@ -1,0 +1,282 @@
+//! Balance of targets: members of chains move from the fullest target to emptier ones.
+//!
+//! ```text
+//! one target is 5 % fuller than another ─▶ USAGE: bytes of its chains ─▶ Move(from, to) of some ─▶ refilled, dropped
+//!        ▲                                                                                            │
+//!        └───────────────── what they left behind is removed ◀────────────────────────────────────────┘
+//! ```
+//!
+//! A chain moves only if its new target is not fuller afterwards than the old one, so each move takes both nearer
+//! to the average, and rounds end. Chains that lack a member come first: nothing moves meanwhile. Columns without
+//! copies stay where they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use namespace::{Chain, ChainChange, ChainId, ChainStep, TargetId};
+use wire::data::{Procedure, TargetCondition, usage};
+
+use super::known::Known;
+use crate::cluster::Cluster;
+
+/// Difference of two targets' shares of used bytes that is left alone.
+const WITHIN: f64 = 0.05;
+/// A chain moves that has at least one part in so many of its target's bytes.
+const TOO_SMALL: u64 = 2000;
+/// Parts in ten of a target's bytes that may be used after a move.
+const TENTHS_MAX: u64 = 9;
+/// Chains that move at a time.
+const MOVES_MAX: usize = 16;
+/// Interval between two looks at the targets.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Time without a count of bytes after one that led to no move.
+const PAUSE: Duration = Duration::from_secs(600);
+/// Time limit of USAGE for one page.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A target and its bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Fill {
+    target: TargetId,
+    total: u64,
+    used: u64,
+}
+
+impl Fill {
+    fn share(&self) -> f64 {
+        self.used as f64 / self.total.max(1) as f64
+    }
+}
+
+/// The most bytes whose move makes `to` no fuller than `from` is then.
+fn bytes_that_fit(from: Fill, to: Fill) -> u64 {
+    let [from_used, from_total, to_used, to_total] =
+        [from.used, from.total, to.used, to.total].map(u128::from);
+    let difference = (from_used * to_total).saturating_sub(to_used * from_total);
+    let even = difference / (from_total + to_total).max(1);
+    let room = (to.total / 10 * TENTHS_MAX).saturating_sub(to.used);
+    u64::try_from(even).unwrap_or(u64::MAX).min(room)
+}
+
+/// The largest chain on `from` whose move to an emptier target makes that one no fuller than `from` is then.
+fn best_move(
+    from: Fill,
+    others: &[Fill],
+    bytes_of_chains: &BTreeMap<ChainId, u64>,
+    can_take: impl Fn(ChainId, TargetId) -> bool,
+) -> Option<(ChainId, TargetId, u64)> {
+    let mut emptier: Vec<&Fill> =
+        others.iter().filter(|to| from.share() - to.share() > WITHIN && to.target != from.target).collect();
+    emptier.sort_by(|a, b| a.share().total_cmp(&b.share()));
+    let least = from.total / TOO_SMALL;
+    emptier.into_iter().find_map(|to| {
+        let most = bytes_that_fit(from, *to);
+        let fits = |(chain, bytes): &(&ChainId, &u64)| {
+            (least..=most).contains(*bytes) && can_take(**chain, to.target)
+        };
+        let (chain, bytes) =
+            bytes_of_chains.iter().filter(fits).max_by_key(|(chain, bytes)| (**bytes, **chain))?;
+        Some((*chain, to.target, *bytes))
+    })
+}
+
+impl Cluster {
+    /// Moves members of chains to targets with more room while this metaserver leads. Never returns.
+    pub async fn balance_targets(self: Arc<Self>) {
+        // Targets of the last count that led to no move, and its time.
+        let mut in_vain: Option<(BTreeSet<TargetId>, Duration)> = None;
+        let mut cleaned = BTreeSet::new();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if !self.group.replica.leads() || !self.settings().rebalance || !self.are_chains_settled() {
+                continue;
+            }
+            let fills = self.fills();
+            let shares = || fills.iter().map(Fill::share);
+            if shares().fold(0.0, f64::max) - shares().fold(1.0, f64::min) <= WITHIN {
+                continue;
+            }
+            let (now, targets) =
+                (self.group.clock.monotonic(), fills.iter().map(|fill| fill.target).collect());
+            if in_vain.as_ref().is_some_and(|(of, at)| *of == targets && now.saturating_sub(*at) < PAUSE) {
+                continue;
+            }
+            in_vain = match self.next_moves(fills, &mut cleaned).await {
+                Some(moves) if moves.is_empty() => Some((targets, now)),
+                Some(moves) => match self.change_chains(&moves).await {
+                    Ok(()) => None,
+                    Err(error) => {
+                        tracing::warn!(%error, "chains cannot move to emptier targets, retrying");
+                        None
+                    }
+                },
+                None => None,
+            };
+        }
+    }
+
+    /// True if all chains have all members, and nothing that was left behind is still to be removed.
+    fn are_chains_settled(&self) -> bool {
+        let is_whole = |chain: &Chain| {
+            let copies = usize::from(chain.copies);
+            chain.members.len() == copies && chain.with_state(namespace::MemberState::In).count() == copies
+        };
+        let chains = self.chains();
+        !chains.is_empty() && chains.values().all(is_whole) && self.chains.left_behind.lock().is_empty()
+    }
+
+    /// Targets that data can move to or from. Reserved bytes count as used, those in the trash as free.
+    fn fills(&self) -> Vec<Fill> {
+        let known = Known::of(self);
+        let fill = |report: crate::data_servers::TargetReport| {
+            let moves = [TargetCondition::Ok, TargetCondition::Full].contains(&report.condition);
+            let is_known = report.alive && report.total_bytes > 0 && moves && known.stays(report.target);
+            is_known.then(|| Fill {
+                target: report.target,
+                total: report.total_bytes,
+                used: report.total_bytes.saturating_sub(report.free_bytes),
+            })
+        };
+        self.data_servers.report().into_iter().filter_map(fill).collect()
+    }
+
+    /// The next moves; none in the list: nothing that a target with too much has can move. None: a target
+    /// could not be asked, or has to be cleaned first, unless it is `cleaned`.
+    async fn next_moves(
+        &self,
+        mut fills: Vec<Fill>,
+        cleaned: &mut BTreeSet<TargetId>,
+    ) -> Option<Vec<ChainChange>> {
+        fills.sort_by(|a, b| b.share().total_cmp(&a.share()));
+        let (chains, known) = (self.chains(), Known::of(self));
+        let can_take = |id: ChainId, from: TargetId, to: TargetId| {
+            chains.get(&id).is_some_and(|chain| {
+                let gets_closer = known.is_beside(chain, from, to) && !known.is_beside(chain, from, from);
+                known.can_take(chain, from, to) && !gets_closer
+            })
+        };
+        let mut moves = Vec::new();
+        for at in 0..fills.len() {
+            let from = fills[at].target;
+            let emptiest = fills.iter().map(Fill::share).fold(1.0, f64::min);
+            if fills[at].share() - emptiest <= WITHIN || moves.len() >= MOVES_MAX {
+                break;
+            }
+            let mut bytes = self.bytes_of_chains(from).await?;
+            let all = bytes.len();
+            bytes.retain(|chain, _| self.is_member(*chain, from));
+            if bytes.len() < all && cleaned.insert(from) {
+                self.chains.left_behind.lock().insert(from); // by the leader before this one
+                return None;
+            }
+            // One member of a chain moves at a time.
+            bytes.retain(|chain, _| moves.iter().all(|other: &ChainChange| other.chain != *chain));
+            while moves.len() < MOVES_MAX
+                && let Some((id, to, moved)) =
+                    best_move(fills[at], &fills, &bytes, |id, to| can_take(id, from, to))
+            {
+                bytes.remove(&id);
+                let step = ChainStep::Move(from, to);
+                known.note(id, step);
+                moves.push(ChainChange { chain: id, version: chains.get(&id)?.version, step });
+                fills[at].used = fills[at].used.saturating_sub(moved);
+                let to = fills.iter_mut().find(|fill| fill.target == to)?;
+                to.used = to.used.saturating_add(moved);
+            }
+        }
+        Some(moves)
+    }
+
+    /// Bytes of each chain with copies on a target. None: it does not answer.
+    async fn bytes_of_chains(&self, target: TargetId) -> Option<BTreeMap<ChainId, u64>> {
+        let peer = self.data_servers.peer(target)?;
+        let (mut sums, mut after) = (BTreeMap::<ChainId, u64>::new(), None);
+        loop {
+            let args = usage::Args { target: target.0, after };
+            let page =
+                peer.call::<usage::Res>(Procedure::Usage as u32, &args, PAGE_TIME_MAX).await.ok()?.ok()?;
+            for usage::ChainBytes { chain, bytes } in page.chains.into_iter().filter(|page| page.chain != 0) {
+                let sum = sums.entry(ChainId(chain)).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+            match page.next {
+                // A page after each object once, at most.
+                Some(next) if after.is_none_or(|after| after != next) => after = Some(next),
+                _ => return Some(sums),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(target: u64, total: u64, used: u64) -> Fill {
+        Fill { target: TargetId(target), total, used }
+    }
+
+    fn chains(bytes: &[u64]) -> BTreeMap<ChainId, u64> {
+        (0..).map(ChainId).zip(bytes.iter().copied()).collect()
+    }
+
+    #[test]
+    fn the_largest_chain_moves_that_does_not_turn_the_difference_round() {
+        let (full, empty) = (fill(1, 1000, 600), fill(2, 1000, 400));
+        let any = |_, _| true;
+        // 100 bytes make both equal.
+        let moved = best_move(full, &[full, empty], &chains(&[101, 100, 50]), any);
+        assert_eq!(moved, Some((ChainId(1), TargetId(2), 100)));
+        assert_eq!(best_move(full, &[full, empty], &chains(&[101, 300]), any), None, "too large");
+        assert_eq!(best_move(full, &[full, fill(2, 1000, 550)], &chains(&[10]), any), None, "within 5 %");
+        assert_eq!(best_move(fill(1, 10_000, 6000), &[empty], &chains(&[4]), any), None, "too small");
+    }
+
+    #[test]
+    fn the_emptiest_target_that_can_take_a_chain_gets_it() {
+        let (full, half, empty) = (fill(1, 1000, 800), fill(2, 1000, 500), fill(3, 4000, 400));
+        let fills = [full, half, empty];
+        assert_eq!(best_move(full, &fills, &chains(&[90]), |_, _| true), Some((ChainId(0), TargetId(3), 90)));
+        let not_there = |_, to| to != TargetId(3);
+        assert_eq!(best_move(full, &fills, &chains(&[90]), not_there), Some((ChainId(0), TargetId(2), 90)));
+        assert_eq!(best_move(full, &fills, &chains(&[90]), |_, _| false), None);
+        // It would be as full as 0.9 of its size.
+        let nearly = fill(2, 100, 85);
+        assert_eq!(best_move(fill(1, 1000, 1000), &[nearly], &chains(&[6]), |_, _| true), None);
+    }
+
+    /// Whatever the sizes of chains are, rounds end, and with small chains all targets are within the bound.
+    #[test]
+    fn rounds_end_in_balance() {
+        for (new, chain_bytes) in [(1, 100), (3, 100), (1, 3000), (2, 900)] {
+            let mut on: Vec<BTreeMap<ChainId, u64>> = vec![BTreeMap::new(); 4 + new];
+            for id in 0..4 * 6000 / chain_bytes {
+                on[id as usize % 4].insert(ChainId(id), chain_bytes);
+            }
+            let mut rounds = 0;
+            loop {
+                let used = |at: usize| on[at].values().sum::<u64>();
+                let mut fills: Vec<Fill> =
+                    (0..on.len()).map(|at| fill(at as u64, 10_000, used(at))).collect();
+                fills.sort_by(|a, b| b.share().total_cmp(&a.share()));
+                let of = |fill: &Fill| &on[fill.target.0 as usize];
+                let found = fills
+                    .iter()
+                    .find_map(|from| Some((from.target, best_move(*from, &fills, of(from), |_, _| true)?)));
+                let Some((from, (id, to, bytes))) = found else {
+                    let spread = fills[0].share() - fills[fills.len() - 1].share();
+                    assert!(
+                        spread <= WITHIN.max(2.0 * chain_bytes as f64 / 10_000.0),
+                        "{spread} {chain_bytes}"
+                    );
+                    break;
+                };
+                on[from.0 as usize].remove(&id);
+                on[to.0 as usize].insert(id, bytes);
+                rounds += 1;
+                assert!(rounds < 1000);
+            }
+        }
+    }
+}
