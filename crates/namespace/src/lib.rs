@@ -73,6 +73,9 @@ pub const UNCONFIRMED_MAX: u32 = 4096;
 /// Maximum of unconfirmed clients of one address: a quarter of all, enough for all nodes behind one address.
 pub const UNCONFIRMED_OF_ADDRESS_MAX: u32 = 1024;
 
+/// Maximum of unconfirmed clients of one owner: one for each address that asked.
+pub const UNCONFIRMED_OF_OWNER_MAX: usize = 8;
+
 /// Maximum of confirmed clients: the nodes of the biggest clusters. Each takes some 300 bytes of the store,
 /// at most 3 KiB.
 pub const CLIENTS_MAX: u32 = 65_536;

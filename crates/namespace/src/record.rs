@@ -196,11 +196,12 @@ pub struct ClientRecord {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Incarnations of one `co_ownerid`: the one in use, and those of which CREATE_SESSION would put one in its
+/// place, in the order of their making: one of each address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct OwnerRecord {
     pub confirmed: Option<ClientId>,
-    pub unconfirmed: Option<ClientId>,
+    pub unconfirmed: Vec<ClientId>,
 }
 
 /// A session.

@@ -105,7 +105,8 @@ fn clients(
     for (key, known) in table::<OwnerRecord>(view, keys::OWNERS, findings)? {
         let owner = &key[1..];
         findings.expect(known != OwnerRecord::default(), || format!("owner {owner:02x?} has no client"));
-        for (id, confirmed) in [(known.confirmed, true), (known.unconfirmed, false)] {
+        let unconfirmed = known.unconfirmed.iter().map(|id| (Some(*id), false));
+        for (id, confirmed) in std::iter::once((known.confirmed, true)).chain(unconfirmed) {
             let Some(id) = id else { continue };
             owned.insert(id);
             let agrees = |client: &ClientRecord| client.owner == owner && client.confirmed == confirmed;

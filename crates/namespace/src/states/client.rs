@@ -1,8 +1,9 @@
 //! EXCHANGE_ID, DESTROY_CLIENTID, RECLAIM_COMPLETE, and the end of a client (RFC 8881, sections 18.35, 18.50,
 //! 18.51).
 //!
-//! A `co_ownerid` has at most two records: the confirmed incarnation in use, and an unconfirmed one that
-//! CREATE_SESSION would put in its place. The cases below are those of the table in section 18.35.5. The
+//! A `co_ownerid` has the confirmed incarnation in use, and an unconfirmed one for each address that asked, of which
+//! CREATE_SESSION puts one in its place. So a caller at another address, which claims the name of a client that
+//! mounts, cannot take its record away between the two calls. The cases below are those of the table in section 18.35.5. The
 //! number of records is bounded, in total and for each address: see [`UNCONFIRMED_MAX`] and the bounds beside
 //! it.
 //!
@@ -26,7 +27,7 @@ use crate::plan::{Plan, Stop};
 use crate::record::{AddressUse, OwnerRecord, get};
 use crate::{
     ADDRESSES_OF_CLIENT_MAX, CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX, ClientId, ClientRecord, Error, Principal,
-    Reply, UNCONFIRMED_MAX, UNCONFIRMED_OF_ADDRESS_MAX, keys, read,
+    Reply, UNCONFIRMED_MAX, UNCONFIRMED_OF_ADDRESS_MAX, UNCONFIRMED_OF_OWNER_MAX, keys, read,
 };
 
 /// Identity that a caller claims.
@@ -90,12 +91,17 @@ fn confirmed_reply(plan: &mut Plan<'_>, mut client: ClientRecord, from: IpAddr) 
     Ok(Reply::Client { id: client.id, sequence: client.sequence.wrapping_add(1), confirmed: true })
 }
 
-/// Makes an unconfirmed record, in place of the owner's earlier one, if any.
+/// Makes an unconfirmed record, in place of the owner's earlier one of this address, if any.
 fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Stop> {
-    if let Some(old) = owner_record(plan, by.owner)?.unconfirmed
-        && let Some(old) = read::client(plan.view(), old)?
-    {
-        end(plan, &old)?;
+    let unconfirmed = owner_record(plan, by.owner)?.unconfirmed;
+    let mut others = unconfirmed.len();
+    for id in unconfirmed {
+        let Some(old) = read::client(plan.view(), id)? else { continue };
+        // Beyond the bound the oldest go.
+        if counts_at(&old) == Some(by.address) || others >= UNCONFIRMED_OF_OWNER_MAX {
+            end(plan, &old)?;
+            others -= 1;
+        }
     }
     let oldest = if address_use(plan, by.address)?.unconfirmed >= UNCONFIRMED_OF_ADDRESS_MAX {
         oldest_unconfirmed(plan, &keys::unconfirmed_of_address(by.address))?
@@ -129,7 +135,8 @@ fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Sto
     plan.mark(&keys::unconfirmed(id));
     plan.mark(&keys::unconfirmed_of(by.address, id));
     change_address_use(plan, by.address, |uses| uses.unconfirmed += 1)?;
-    let known = OwnerRecord { unconfirmed: Some(id), ..owner_record(plan, by.owner)? };
+    let mut known = owner_record(plan, by.owner)?;
+    known.unconfirmed.push(id);
     plan.put(&keys::owner(by.owner), &known)?;
     Ok(Reply::Client { id, sequence: 1, confirmed: false })
 }
@@ -214,13 +221,20 @@ pub(super) fn confirm(
     if let Some(old) = old {
         end(plan, old)?;
     }
+    for id in owner_record(plan, &client.owner)?.unconfirmed {
+        if id != client.id
+            && let Some(other) = read::client(plan.view(), id)?
+        {
+            end(plan, &other)?;
+        }
+    }
     no_more_unconfirmed(plan, client)?;
     client.confirmed = true;
     plan.count(|counters| counters.clients += 1)?;
     if let Some(address) = counts_at(client) {
         change_address_use(plan, address, |uses| uses.clients += 1)?;
     }
-    let known = OwnerRecord { confirmed: Some(client.id), unconfirmed: None };
+    let known = OwnerRecord { confirmed: Some(client.id), unconfirmed: vec![] };
     Ok(plan.put(&keys::owner(&client.owner), &known)?)
 }
 
@@ -301,7 +315,7 @@ pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), Stop
     plan.delete(&keys::client(client.id));
     let mut known = owner_record(plan, &client.owner)?;
     known.confirmed = known.confirmed.filter(|id| *id != client.id);
-    known.unconfirmed = known.unconfirmed.filter(|id| *id != client.id);
+    known.unconfirmed.retain(|id| *id != client.id);
     let key = keys::owner(&client.owner);
     plan.put_or_delete(&key, &known)?;
     leftovers::of_client(plan, client.id)

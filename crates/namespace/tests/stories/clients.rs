@@ -55,6 +55,24 @@ fn case_4_an_unconfirmed_client_is_replaced() {
     w.create_session(b, 1).unwrap();
 }
 
+/// A caller at another address claims the name of a client that mounts.
+#[test]
+fn a_claim_from_another_address_takes_no_unconfirmed_client_away() {
+    let mut w = World::new();
+    let stranger = |n: u8| [10, 1, 0, n];
+    let (a, ..) = client_of(w.exchange("a", 1, &root(), false));
+    let claims: Vec<_> =
+        (0..7).map(|n| client_of(w.exchange_from(stranger(n), "a", 9, &root(), false)).0).collect();
+    w.create_session(a, 1).unwrap();
+    assert_eq!(read::clients(&*w.view()).unwrap(), [a], "the claims end when the name has a client");
+    assert_eq!(w.create_session_from(stranger(0), claims[0], 1, &root()), Err(Error::StaleClient));
+    // They are few.
+    let owner = "b";
+    let claims: Vec<_> =
+        (0..20).map(|n| client_of(w.exchange_from(stranger(n), owner, 9, &root(), false)).0).collect();
+    assert_eq!(read::clients(&*w.view()).unwrap()[1..], claims[20 - UNCONFIRMED_OF_OWNER_MAX..]);
+}
+
 #[test]
 fn case_5_a_restarted_client_loses_its_old_state_when_it_confirms() {
     let mut w = World::new();

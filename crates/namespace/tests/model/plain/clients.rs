@@ -30,8 +30,8 @@ pub struct PlainSession {
 }
 
 impl Plain {
-    fn client_of(&self, owner: &[u8], confirmed: bool) -> Option<ClientId> {
-        let is = |client: &PlainClient| client.owner == owner && client.confirmed == confirmed;
+    fn confirmed_of(&self, owner: &[u8]) -> Option<ClientId> {
+        let is = |client: &PlainClient| client.owner == owner && client.confirmed;
         self.clients.iter().find(|(_, client)| is(client)).map(|(id, _)| *id)
     }
 
@@ -46,6 +46,11 @@ impl Plain {
             || self.delegations.values().any(|delegation| delegation.client == client)
     }
 
+    fn unconfirmed_of(&self, owner: &[u8]) -> Vec<ClientId> {
+        let of_owner = self.clients.iter().filter(|(_, client)| client.owner == owner && !client.confirmed);
+        of_owner.map(|(id, _)| *id).collect()
+    }
+
     pub(super) fn exchange_id(
         &mut self,
         owner: &[u8],
@@ -54,7 +59,7 @@ impl Plain {
         update: bool,
         address: IpAddr,
     ) -> Outcome {
-        if let Some(id) = self.client_of(owner, true) {
+        if let Some(id) = self.confirmed_of(owner) {
             let client = &self.clients[&id];
             let known = Reply::Client { id, sequence: client.sequence + 1, confirmed: true };
             let (same_verifier, same_principal) =
@@ -78,8 +83,12 @@ impl Plain {
         } else if update {
             return Err(Error::NotConfirmed);
         }
-        if let Some(old) = self.client_of(owner, false) {
-            self.end_client(old);
+        let of_owner: Vec<ClientId> = self.unconfirmed_of(owner);
+        assert!(of_owner.len() < UNCONFIRMED_OF_OWNER_MAX, "the model has few addresses");
+        for old in of_owner {
+            if self.clients[&old].addresses[0] == address {
+                self.end_client(old);
+            }
         }
         let unconfirmed = self.clients.values().filter(|client| !client.confirmed).count();
         assert!(unconfirmed < UNCONFIRMED_MAX as usize, "the model has no flood");
@@ -124,9 +133,14 @@ impl Plain {
         if has >= SESSIONS_OF_CLIENT_MAX {
             return Err(Error::TooManyClients);
         }
-        let ended = if client.confirmed { None } else { self.client_of(&client.owner, true) };
+        let ended = if client.confirmed { None } else { self.confirmed_of(&client.owner) };
         if let Some(old) = ended {
             self.end_client(old);
+        }
+        if !client.confirmed {
+            for other in self.unconfirmed_of(&client.owner).into_iter().filter(|other| *other != id) {
+                self.end_client(other);
+            }
         }
         let mut name = [0; 16];
         name[..4].copy_from_slice(&(id.0 as u32).to_be_bytes());
