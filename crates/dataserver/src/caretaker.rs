@@ -3,6 +3,7 @@
 //! that a disk that hangs holds no other.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -68,6 +69,8 @@ pub struct TargetChecks {
     pub counts: ChecksumCounts,
     /// The scrub under way, and the last one.
     pub scrub: ScrubRecord,
+    /// Calls since the start that needed an object that is missing.
+    pub lost_object_calls: u64,
 }
 
 impl DataServer {
@@ -78,6 +81,7 @@ impl DataServer {
             id: target.id(),
             counts: target.objects().checksum_counts(),
             scrub: target.scrub_record(),
+            lost_object_calls: target.objects().lost_object_calls.load(Ordering::Relaxed),
         };
         self.present_targets().iter().map(checks).collect()
     }

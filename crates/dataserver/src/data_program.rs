@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -311,6 +312,7 @@ impl DataProgram {
 
     /// Logs a lost object: the first, and each time that their number has doubled.
     pub(crate) fn note_lost(&self, target: &Target, name: &ObjectName) {
+        target.objects().lost_object_calls.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.lost_objects.count() {
             tracing::error!(
                 target = %target.path().display(), object = %name, count,

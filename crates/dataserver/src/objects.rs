@@ -114,6 +114,8 @@ pub struct Objects {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) pool: BufferPool,
     pub(crate) trash: Trash,
+    /// Calls that needed an object that is missing.
+    pub(crate) lost_object_calls: AtomicU64,
     pub(crate) checksums: Checksums,
     /// Reads and writes of objects: the scrubber gives way to them.
     calls: AtomicU64,
@@ -150,6 +152,7 @@ impl Objects {
             disk,
             pool: POOL.clone(),
             trash,
+            lost_object_calls: AtomicU64::new(0),
             checksums,
             calls: AtomicU64::new(0),
             verifier: AtomicU64::new(verifier),

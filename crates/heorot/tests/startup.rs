@@ -7,6 +7,8 @@ mod fd_store;
 #[path = "startup/private.rs"]
 mod private;
 mod process;
+#[path = "startup/strip.rs"]
+mod strip;
 #[path = "startup/supervisor.rs"]
 mod supervisor;
 #[path = "startup/unit_file.rs"]

@@ -47,7 +47,7 @@ pub(crate) struct Checksums {
 
 impl From<TargetChecks> for Checksums {
     fn from(target: TargetChecks) -> Self {
-        let TargetChecks { id, counts, scrub } = target;
+        let TargetChecks { id, counts, scrub, lost_object_calls: _ } = target;
         Self {
             target: format!("{id:016x}"),
             damaged_blocks: counts.damaged_now,

@@ -185,8 +185,8 @@ fn targets(status: &Status, registry: &mut Registry) {
 /// Checksums of the targets of a process.
 pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
-    let [damaged, found, sums, anew, unsummed, rewritten, mended, bytes, begun, ended, last] =
-        [(); 11].map(|()| Gauges::default());
+    let [damaged, found, sums, anew, unsummed, rewritten, mended, bytes, begun, ended, last, lost] =
+        [(); 12].map(|()| Gauges::default());
     for server in servers {
         for target in server.checks_of_targets() {
             let labels =
@@ -201,6 +201,7 @@ pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Re
             set(&unsummed, target.counts.unsummed);
             set(&rewritten, target.counts.rewritten);
             set(&mended, target.counts.mended);
+            set(&lost, target.lost_object_calls);
             set(&bytes, target.scrub.bytes);
             set(&begun, target.scrub.begun.unwrap_or(0));
             if let Some(run) = target.scrub.last {
@@ -221,6 +222,7 @@ pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Re
     register("target_scrub_begun_seconds", "Begin of the scrub under way, since 1970; 0: none", begun);
     register("target_scrub_ended_seconds", "End of the last scrub, since 1970", ended);
     register("target_scrub_found", "Damaged blocks and checksums that the last scrub found", last);
+    register("target_lost_object_calls", "Calls since the start that needed a missing object", lost);
     registry
 }
 

@@ -237,3 +237,25 @@ pub(crate) fn mount_commands(address: SocketAddr) -> [String; 2] {
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn note(args: &[&str]) -> String {
+        let parsed = Cli::try_parse_from([&["heorot", "up"], args].concat()).expect("arguments");
+        let Command::Up(args) = parsed.command else { panic!("not up") };
+        squash_note(&args)
+    }
+
+    #[test]
+    fn root_is_said_to_be_squashed_on_addresses_that_others_reach() {
+        assert_eq!(note(&[]), "");
+        assert_eq!(note(&["--listen", "[::1]:2049"]), "");
+        assert!(note(&["--listen", "10.0.0.5"]).starts_with("Clients' root is squashed"));
+        assert_eq!(note(&["--listen", "10.0.0.5", "--no-root-squash"]), "");
+    }
+}

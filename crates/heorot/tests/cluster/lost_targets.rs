@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::servers::{Client, Cluster, mount, until};
+use crate::servers::{Client, Cluster, metric, mount, until};
 
 /// Larger than inline data.
 const BYTES: usize = 200 << 10;
@@ -76,6 +76,7 @@ async fn a_lost_target_and_a_lost_object_are_errors_and_never_zeros() {
     let lost = read(&cluster, "kept").await;
     assert!(lost.is_err(), "{lost:?}");
     cluster.data_servers[0].as_mut().unwrap().wait_for_log("an object is missing from the storage target");
+    assert!(metric(cluster.data_server_ips[0], "heorot_target_lost_object_calls") > 0.0);
 }
 
 fn files_on(cluster: &Cluster, target: &str) -> Vec<String> {
