@@ -5,24 +5,23 @@ pub(crate) mod bench_program;
 mod documented;
 pub(crate) mod manual;
 pub(crate) mod settings;
+mod setup;
 pub(crate) mod table;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::admin::place::AdminArgs;
 use crate::cli::bench_program::BenchProgramArgs;
 use crate::cli::manual::{CompletionsArgs, ManArgs};
 pub(crate) use crate::cli::settings::{ExportCommand, GetArgs, ServiceAddressCommand, SetArgs};
+pub(crate) use crate::cli::setup::{InitArgs, NODE_DIR, NodeJoinArgs, NodeSetupArgs, Role, RunArgs};
 use crate::commands::token::TokenArgs;
-use crate::node::listen::{ListenAddress, PORT_DEFAULT};
-use crate::node::name;
+use crate::node::listen::ListenAddress;
 use host::size;
 
-/// Default directory of a node.
-pub(crate) const NODE_DIR: &str = "/var/lib/heorot";
 /// Default directory of `heorot up`.
 pub(crate) const UP_DIR: &str = "heorot-data";
 /// Default address of a metaserver's metrics page.
@@ -153,86 +152,6 @@ pub(crate) struct UpArgs {
     /// The group whose members may use the admin socket [default: heorot, if the machine has it]
     #[arg(long, value_name = "GROUP")]
     pub admin_group: Option<String>,
-}
-
-/// Server of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
-    /// Metaserver: names, attributes, locks. Three or five of a cluster's nodes
-    Mds,
-    /// Data server: file data
-    Ds,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct NodeSetupArgs {
-    /// The node's directory; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = NODE_DIR)]
-    pub dir: PathBuf,
-    /// The servers of the node
-    #[arg(long = "role", value_name = "ROLE,…", value_enum, value_delimiter = ',', default_value = "mds,ds")]
-    pub roles: Vec<Role>,
-    /// The address that the other machines and the clients reach this one at [default: as it is in the
-    /// network]
-    #[arg(long, value_name = "ADDR")]
-    pub address: Option<IpAddr>,
-    /// The node's name, for people [default: the machine's]
-    #[arg(long, value_name = "NAME", value_parser = name::parse)]
-    pub name: Option<String>,
-    /// Where file data are kept: a directory for each disk, each with a --target [default: DIR/target]
-    #[arg(long = "target", value_name = "DIR")]
-    pub targets: Vec<PathBuf>,
-    /// Where clients mount; the data server is on the port after it, and the other metaservers come on the
-    /// third
-    #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: u16,
-    /// Address of the metrics page; the data server's is on the port after it
-    #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
-    pub admin: SocketAddr,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct InitArgs {
-    #[command(flatten)]
-    pub node: NodeSetupArgs,
-    /// Addresses that clients mount, and that move to a metaserver that lives; heorot service-address changes
-    /// them later
-    #[arg(long = "service-address", value_name = "ADDR,…", value_delimiter = ',')]
-    pub service_addresses: Vec<IpAddr>,
-    /// Root of a client stays root: each machine that can reach the cluster can do everything; heorot export
-    /// changes that later
-    #[arg(long)]
-    pub no_root_squash: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct NodeJoinArgs {
-    /// A metaserver of the cluster
-    #[arg(value_name = "ADDR[:PORT]", value_parser = member)]
-    pub member: String,
-    /// The file with the token that heorot token printed on a node; -: standard input, or asked for at a
-    /// terminal
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    pub token_file: PathBuf,
-    #[command(flatten)]
-    pub node: NodeSetupArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// The node's directory
-    #[arg(value_name = "DIR", default_value = NODE_DIR)]
-    pub dir: PathBuf,
-}
-
-/// Refuses a join token as an argument: every user of the machine can read command lines.
-fn member(text: &str) -> Result<String, String> {
-    if text.starts_with("heorot") && text.contains('-') && text.len() > 64 {
-        return Err("this is a join token, which others may have seen now: revoke it, make another, and give it by --token-file \
-                    or on standard input"
-            .into());
-    }
-    Ok(text.into())
 }
 
 #[derive(Debug, Args)]
