@@ -320,6 +320,57 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
 }
 
 #[test]
+fn init_and_join_take_the_service_address_of_the_data_server() {
+    const FREE: &str = "198.51.100.105";
+    let lab = tempfile::tempdir().unwrap();
+    let [ash, elm, oak] = ["ash", "elm", "oak"].map(|name| Machine::new(lab.path(), name));
+    let own = elm.ip.to_string();
+    let is_written = |machine: &Machine| {
+        assert!(machine.file("ds.toml").contains(&format!("\nservice_address = \"{FREE}\"\n")));
+        let file = machine.dir.join("ds.toml").display().to_string();
+        done(&["check-config".to_owned(), file]);
+    };
+    let cannot_move =
+        |address: &str| format!("--data-service-address {address} cannot move between machines; ");
+    let faults = [
+        ([own.as_str(), "mds,ds"], cannot_move(&own)),
+        (["0.0.0.0", "mds,ds"], cannot_move("0.0.0.0")),
+        (
+            [FREE, "mds"],
+            "--data-service-address is for a data server, and --role does not have ds; ".to_owned(),
+        ),
+    ];
+    let not_made = |line: String, why: &str| {
+        assert!(line.starts_with(why), "{line}");
+        assert!(!elm.exists(), "nothing was written: {line}");
+    };
+
+    for ([address, role], why) in &faults {
+        let words = ["init", "--data-service-address", address, "--role", role];
+        not_made(refusal(&elm.command(&words)), why);
+    }
+    let words = ["init", "--service-address", FREE, "--data-service-address", FREE];
+    let both =
+        format!("--data-service-address {FREE} is a --service-address, too, which metaservers share; ");
+    not_made(refusal(&elm.command(&words)), &both);
+    done(&oak.command(&["init", "--data-service-address", FREE]));
+    is_written(&oak);
+
+    ash.init();
+    let mut server = ash.run();
+    server.ready();
+    let token = ash.token(&[]);
+    for ([address, role], why) in &faults {
+        let more = ["--data-service-address", address, "--role", role];
+        not_made(refusal(&elm.join(&token, &ash, &more)), why);
+    }
+    // The refusals have not used the token.
+    done(&elm.join(&token, &ash, &["--role", "ds", "--data-service-address", FREE]));
+    is_written(&elm);
+    assert_eq!(server.signal(Signal::TERM), Some(0));
+}
+
+#[test]
 fn a_directory_is_one_node_of_one_cluster() {
     let lab = tempfile::tempdir().unwrap();
     let [ash, elm] = ["ash", "elm"].map(|name| Machine::new(lab.path(), name));

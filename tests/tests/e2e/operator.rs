@@ -38,6 +38,9 @@ const UPGRADE: &str = "Upgrade";
 
 /// Size of a disk; a data server keeps a reserve of 128 MiB on each.
 const DISK_MIB: u64 = 300;
+/// Service addresses of the data servers fir and yew, by number.
+const FIR_SERVICE: u8 = 5;
+const YEW_SERVICE: u8 = 6;
 
 struct Story {
     pine: Keeper,
@@ -61,15 +64,23 @@ fn bring(file: &str, from: &Machine, to: &Machine) {
     std::fs::copy(from.file(&name), to.file(&name)).unwrap_or_else(|e| panic!("{name}: {e}"));
 }
 
+/// Service address `n` in the network of the machine.
+fn service(machine: &Machine, n: u8) -> IpAddr {
+    let [a, b, c, _] = machine.address().octets();
+    IpAddr::from([a, b, c, 240 + n])
+}
+
 /// Sets up machines by README's commands, and the two data servers by the runbook's.
 fn set_up() -> Story {
     let lab = Lab::open();
     let [ash, elm, oak, fir, yew] = ["ash", "elm", "oak", "fir", "yew"].map(|name| Machine::new(&lab, name));
     let [a, b, c, _] = ash.address().octets();
-    let service = |n: u8| IpAddr::from([a, b, c, 240 + n]);
+    let service = |n: u8| service(&ash, n);
     let words: Vec<(String, String)> = [
         ("10.0.0.100,10.0.0.101,10.0.0.102", format!("{},{},{}", service(0), service(1), service(2))),
         ("10.0.0.103", service(3).to_string()),
+        ("10.0.0.105", service(FIR_SERVICE).to_string()),
+        ("10.0.0.106", service(YEW_SERVICE).to_string()),
         ("10.0.0.0/8", format!("{a}.{b}.{c}.0/24")),
         ("ds3", "fir".to_owned()),
         ("10.0.0.1", ash.address().to_string()),
@@ -132,12 +143,23 @@ impl Story {
         self.larch.check(lost);
     }
 
+    /// Waits until the data server holds these service addresses, by number.
+    #[track_caller]
+    fn holds(&self, name: &str, services: &[u8]) {
+        let held: Vec<String> = services.iter().map(|n| service(&self.ash, *n).to_string()).collect();
+        self.ash.until("heorot node list", |list| {
+            let mut lines = list.lines().filter(|line| line.starts_with(name));
+            lines.any(|line| held.iter().all(|address| line.contains(address)))
+        });
+    }
+
     fn grow(&mut self) {
         self.type_at(&self.ash, GROWING, "heorot token --out fir.token");
         bring("fir.token", &self.ash, &self.fir);
         let list = self.type_at(&self.ash, GROWING, "heorot token list");
         assert!(list.contains("elm"), "it has let elm in: {list}");
-        let join = "heorot join --role ds --target /data/sdb --token-file fir.token 10.0.0.1";
+        let join = "heorot join --role ds --target /data/sdb --data-service-address 10.0.0.105 \
+                    --token-file fir.token 10.0.0.1";
         self.type_at(&self.fir, GROWING, join);
         self.runbook.line(GROWING, "heorot run");
         self.fir.start();
@@ -156,8 +178,9 @@ impl Story {
         for (n, name) in ["yew.token", "revoked.token"].into_iter().enumerate() {
             bring(name, &self.ash, &self.yew);
             if n == 0 {
+                let [of_fir, of_yew] = [FIR_SERVICE, YEW_SERVICE].map(|n| service(&self.ash, n).to_string());
                 let join = self.runbook.line(GROWING, join).replace("fir.token", name);
-                self.yew.sh(&join);
+                self.yew.sh(&join.replace(&of_fir, &of_yew));
             }
         }
         let tokens = self.ash.sh("heorot token list --json");
@@ -171,6 +194,8 @@ impl Story {
         for machine in [&self.ash, &self.elm, &self.oak, &self.fir, &self.yew] {
             machine.says("healthy", "yew");
         }
+        self.holds("fir", &[FIR_SERVICE]);
+        self.holds("yew", &[YEW_SERVICE]);
         self.pine.mount();
         self.larch.mount();
         self.pine.write("first");
@@ -237,6 +262,7 @@ impl Story {
         for machine in [&self.ash, &self.elm, &self.oak, &self.fir] {
             machine.says("failed", "data server yew is silent");
         }
+        self.holds("fir", &[FIR_SERVICE, YEW_SERVICE]);
         let section = DATA_SERVER_LOST;
         self.type_at(&self.elm, section, "heorot files --on yew > lost-files");
         let lost = self.elm.sh("cat lost-files");
@@ -255,11 +281,13 @@ impl Story {
         self.yew.sh("rm -rf /var/lib/heorot /data/sdb/*");
         self.type_at(&self.elm, section, "heorot token --out yew.token");
         bring("yew.token", &self.elm, &self.yew);
-        let join = "heorot join --role ds --name yew --target /data/sdb --token-file yew.token 10.0.0.1";
+        let join = "heorot join --role ds --name yew --target /data/sdb --data-service-address 10.0.0.106 \
+                    --token-file yew.token 10.0.0.1";
         self.type_at(&self.yew, section, join);
         self.runbook.line(section, "heorot run");
         self.yew.start();
         self.ash.says("healthy", "yew");
+        self.holds("yew", &[YEW_SERVICE]);
         self.pine.write("second");
         self.is_well();
         let on_yew = self.ash.sh("heorot files --on yew");

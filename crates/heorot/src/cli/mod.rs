@@ -376,6 +376,10 @@ mod tests {
         assert!(parse("heorot join 10.0.0.1 --token-file - --role ds --target /a --target /b").is_ok());
         assert!(parse("heorot join heorot2-00 10.0.0.1").is_err(), "a token in sight of all");
         assert!(parse("heorot init --role metaserver").is_err());
+        for command in ["init", "join 10.0.0.1"] {
+            let of = |address: &str| parse(&format!("heorot {command} --data-service-address {address}"));
+            assert!(of("10.0.0.105").is_ok() && of("fir").is_err() && of("10.0.0.105,10.0.0.106").is_err());
+        }
         assert!(
             parse("heorot token --valid 7d").is_ok()
                 && parse("heorot token list").is_ok()

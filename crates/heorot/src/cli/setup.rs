@@ -39,6 +39,10 @@ pub(crate) struct NodeSetupArgs {
     /// Where file data are kept: a directory for each disk, each with a --target [default: DIR/target]
     #[arg(long = "target", value_name = "DIR")]
     pub targets: Vec<PathBuf>,
+    /// Address for the data server's clients, of no machine: another data server that has one, too, holds it
+    /// while this one is dead or hangs
+    #[arg(long, value_name = "ADDR")]
+    pub data_service_address: Option<IpAddr>,
     /// Where clients mount; the data server is on the port after it, and the other metaservers come on the
     /// third
     #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]

@@ -73,9 +73,7 @@ impl DsConfig {
             let text = string(v)?;
             let address: IpAddr = text.parse().map_err(|_| format!("{text:?} is no address"))?;
             match address {
-                _ if address.is_loopback() || address.is_unspecified() || address.is_multicast() => {
-                    Err(format!("{address} cannot move between machines"))
-                }
+                _ if !can_move(address) => Err(format!("{address} cannot move between machines")),
                 _ if address == advertise.ip() => Err(format!("{address} is this machine's own address")),
                 _ if !listen.ip().is_unspecified() => Err(format!(
                     "this server listens on {listen} alone; set listen = \"0.0.0.0:{}\" and advertise = \"{advertise}\"",
@@ -112,6 +110,11 @@ impl DsConfig {
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
         })
     }
+}
+
+/// Whether the address can be a service address, which moves between machines.
+pub(crate) fn can_move(address: IpAddr) -> bool {
+    !(address.is_loopback() || address.is_unspecified() || address.is_multicast())
 }
 
 /// When checksums are verified.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 
 use crate::cli::{NodeSetupArgs, Role};
-use crate::config::ds::DsConfig;
+use crate::config::ds::{DsConfig, can_move};
 use crate::config::mds::MdsConfig;
 use crate::node::listen;
 use crate::servers::ds;
@@ -45,6 +45,7 @@ pub(crate) struct Plan {
     pub metaserver: bool,
     pub data_server: bool,
     targets: Vec<PathBuf>,
+    data_service_address: Option<IpAddr>,
     port: u16,
     admin: SocketAddr,
 }
@@ -67,6 +68,12 @@ impl Plan {
                 "--target is for a data server, and --role does not have ds; add it, or leave --target out",
             ));
         }
+        if !data_server && args.data_service_address.is_some() {
+            return Err(Failure::new(
+                "--data-service-address is for a data server, and --role does not have ds; add it, or leave \
+                 --data-service-address out",
+            ));
+        }
         let targets = match args.targets.as_slice() {
             [] => vec![dir.join("target")],
             targets => targets.iter().map(|target| absolute(target)).collect::<Result<_, _>>()?,
@@ -80,7 +87,17 @@ impl Plan {
             Some(address) => address,
             None => address()?,
         };
-        Ok(Self { dir, name, address, metaserver, data_server, targets, port: args.port, admin: args.admin })
+        Ok(Self {
+            dir,
+            name,
+            address,
+            metaserver,
+            data_server,
+            targets,
+            data_service_address: args.data_service_address,
+            port: args.port,
+            admin: args.admin,
+        })
     }
 
     /// Address for the other metaservers.
@@ -123,6 +140,22 @@ impl Plan {
     /// Whether this machine has the address now.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         address == self.address || UdpSocket::bind((address, 0)).is_ok()
+    }
+
+    /// Checks that the data server's service address can move between machines, and has no other use.
+    /// `of_metaservers`: the service addresses of the metaservers.
+    pub(crate) fn check_data_service_address(&self, of_metaservers: &[IpAddr]) -> Result<(), Failure> {
+        let Some(address) = self.data_service_address else { return Ok(()) };
+        let fault = match address {
+            _ if !can_move(address) => "cannot move between machines",
+            _ if self.is_own(address) => "is this machine's own address",
+            _ if of_metaservers.contains(&address) => "is a --service-address, too, which metaservers share",
+            _ => return Ok(()),
+        };
+        Err(Failure::new(format!(
+            "--data-service-address {address} {fault}; the data server's service address belongs to no machine, so that \
+             another data server can hold it: choose one of the same network that is free"
+        )))
     }
 
     /// Checks the targets' directories. A target below a missing directory is a typing error, or its disk is
@@ -191,11 +224,11 @@ impl Plan {
         let admin = SocketAddr::new(self.admin.ip(), self.admin.port() + 1);
         // As in `mds_toml`: a service address can be added at any time.
         let listen = match self.address {
-            address if address.is_loopback() => self.data(),
+            address if address.is_loopback() && self.data_service_address.is_none() => self.data(),
             IpAddr::V4(_) => SocketAddr::from(([0; 4], self.data().port())),
             IpAddr::V6(_) => SocketAddr::from(([0; 16], self.data().port())),
         };
-        let settings = [
+        let mut settings: toml::Table = [
             ("listen", listen.to_string().into()),
             ("advertise", self.data().to_string().into()),
             ("metaserver", metaservers.into()),
@@ -204,9 +237,13 @@ impl Plan {
             ("targets", targets.into()),
             ("admin", admin.to_string().into()),
             ("name", self.name.clone().into()),
-        ];
-        let file =
-            filled(DS_EXAMPLE, settings.map(|(key, value)| (key.to_owned(), value)).into_iter().collect());
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect();
+        let own = self.data_service_address.map(|own| ("service_address".to_owned(), own.to_string().into()));
+        settings.extend(own);
+        let file = filled(DS_EXAMPLE, settings);
         DsConfig::parse(&self.dir.join(DS_FILE), &file)?;
         Ok(file)
     }
@@ -292,7 +329,47 @@ mod tests {
         assert_eq!(config.listen, "0.0.0.0:2050".parse().unwrap(), "a service address can come");
         assert_eq!((config.advertise, config.metaservers.len()), ("10.0.0.1:2050".parse().unwrap(), 2));
         assert_eq!(config.targets, [Path::new("/a"), Path::new("/b")]);
-        assert_eq!(config.name.as_deref(), Some("ash"));
+        assert_eq!((config.name.as_deref(), config.service_address), (Some("ash"), None));
+    }
+
+    #[test]
+    fn the_data_server_s_service_address_is_in_its_file() {
+        for (own, listen) in
+            [("10.0.0.1", "0.0.0.0:2050"), ("127.0.0.9", "0.0.0.0:2050"), ("fd00::1", "[::]:2050")]
+        {
+            let service = if own.contains(':') { "fd00::105" } else { "10.0.0.105" };
+            let plan =
+                plan(&format!("heorot init --dir /n --address {own} --data-service-address {service}"));
+            plan.check_data_service_address(&[[10, 0, 0, 100].into()]).unwrap();
+            let file = plan.ds_toml(&["10.0.0.1:2049".into()]).unwrap();
+            assert!(file.contains(&format!("\nservice_address = \"{service}\"\n")), "{file}");
+            assert_eq!(file.lines().count(), DS_EXAMPLE.lines().count(), "with all that it explains");
+            let config = DsConfig::parse(Path::new("f"), &file).unwrap();
+            assert_eq!(config.service_address, service.parse().ok());
+            assert_eq!((config.listen, config.advertise), (listen.parse().unwrap(), plan.data()));
+        }
+    }
+
+    #[test]
+    fn a_service_address_that_cannot_move_or_has_another_use_is_refused() {
+        let of_metaservers = [[10, 0, 0, 100].into()];
+        for (address, why) in [
+            ("10.0.0.9", "is this machine's own address"),
+            ("127.0.0.9", "cannot move between machines"),
+            ("::1", "cannot move between machines"),
+            ("0.0.0.0", "cannot move between machines"),
+            ("224.0.0.1", "cannot move between machines"),
+            ("10.0.0.100", "is a --service-address, too, which metaservers share"),
+        ] {
+            let plan = plan(&format!("heorot init --dir /n --data-service-address {address}"));
+            let error = plan.check_data_service_address(&of_metaservers).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("--data-service-address {address} {why}; ")), "{error}");
+            assert!(error.ends_with("choose one of the same network that is free"), "{error}");
+        }
+        let line = "heorot init --dir /n --role mds --data-service-address 10.0.0.105";
+        let Command::Init(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!() };
+        let error = Plan::new(&args.node, || panic!("refused before")).err().unwrap().to_string();
+        assert!(error.contains("--role does not have ds; add it, or leave"), "{error}");
     }
 
     #[test]

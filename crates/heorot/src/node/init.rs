@@ -36,6 +36,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
              can move to one that lives: choose one of the same network that is free"
         )));
     }
+    plan.check_data_service_address(&args.service_addresses)?;
     let exports = if args.no_root_squash { vec!["* squash=none".to_owned()] } else { vec![] };
     let begin = begin::text(&exports, &args.service_addresses);
     let mds = plan.mds_toml(None, !args.service_addresses.is_empty())?;
@@ -96,6 +97,7 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     let plan = Plan::new(&args.node, || way_to(member))?;
     plan.check_addresses()?;
     let notes = plan.check_targets()?;
+    plan.check_data_service_address(&[])?;
 
     let refused = |why: JoinError| Failure::new(format!("not joined by {member}: {why}"));
     let told = enter(member, &token, &plan).await.map_err(refused)?;
