@@ -36,7 +36,7 @@ pub fn until_whole(cluster: &Cluster) {
     until("all chains have all members", || {
         let chains = chains(cluster);
         chains["count"].as_u64() > Some(0)
-            && ["refilling", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
+            && ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
     });
 }
 

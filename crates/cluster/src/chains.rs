@@ -15,6 +15,7 @@ mod make;
 mod placement;
 mod room;
 mod step;
+mod stop;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -102,6 +102,8 @@ pub struct TargetReport {
     pub target: TargetId,
     /// The data server that has it.
     pub server: DataServerId,
+    /// Id of the file system that it is on, in its data server.
+    pub file_system: u64,
     /// Its directory there.
     pub path: String,
     /// Bytes of the file system that it is on.
@@ -441,6 +443,7 @@ impl DataServers {
             TargetReport {
                 target: *id,
                 server: target.server,
+                file_system: space.map_or(0, |s| s.file_system),
                 path: space.map_or_else(String::new, |s| String::from_utf8_lossy(&s.path).into_owned()),
                 total_bytes: space.map_or(0, |s| s.total),
                 free_bytes: space.map_or(0, |s| s.free),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use host::Repeated;
 use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
 use wire::data::{self, Call, Reply, Run, Status};
-use wire::data::{allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
+use wire::data::{allocate, chain, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
 use wire::data::{stat, truncate, usage, write};
 use wire::handle::Holder;
 use wire::rpc::Rejection;
@@ -102,7 +102,10 @@ impl DataProgram {
             Call::Stat(args) => Reply::Stat(self.stat(args).await),
             Call::Chain(args) => {
                 self.chains.table.tell(&args.chains);
-                Reply::Chain(Ok(()))
+                let serves =
+                    |stop: &&chain::Stop| !self.chains.table.stop(stop.chain, stop.version, stop.target);
+                let still_serve = args.stop.iter().filter(serves).count();
+                Reply::Chain(if still_serve == 0 { Ok(()) } else { Err(Status::ChainWaits) })
             }
             // Of a column without copies.
             Call::Member(_) => Reply::Member(Err(Status::Invalid)),
@@ -151,8 +154,21 @@ impl DataProgram {
     }
 
     pub(crate) async fn remove(&self, args: remove::Args) -> remove::Res {
-        for (target, names) in self.by_target(&args.handles)? {
-            target.run(move |o| o.remove(&names)).await.map_err(refusal)?;
+        for (target, mut names) in self.by_target(&args.handles)? {
+            let (chains, id, left_behind) = (Arc::clone(&self.chains), target.id(), args.left_behind);
+            let removed = target.run(move |o| {
+                if left_behind {
+                    // The state machine's answer may be older than the chain's latest version.
+                    let chain =
+                        |name: &ObjectName| o.chain_and_bytes(name).map_or(0, |of| of.map_or(0, |of| of.0));
+                    names.retain(|name| match chain(name) {
+                        0 => false,
+                        chain => chains.table.is_no_member(chain, id),
+                    });
+                }
+                o.remove(&names)
+            });
+            removed.await.map_err(refusal)?;
         }
         Ok(())
     }

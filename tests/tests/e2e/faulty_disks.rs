@@ -21,6 +21,7 @@ fn cluster_with_copies(lab: &Lab, disk: impl FnOnce(&Path) -> SmallDisk) -> (Clu
     cluster.admin(&["stripe", "set", "/", "--copies", "2"]);
     // Else removed files are room.
     cluster.admin(&["set", "trash_time", "0s"]);
+    cluster.admin(&["set", "rebalance", "false"]);
     until_whole(&cluster);
     (cluster, disk)
 }
@@ -69,6 +70,34 @@ fn new_files_avoid_chains_with_a_full_member() {
     until("the target has room", || state(&cluster) == "ok");
     works.iter_mut().for_each(|work| work.does_more(2));
     end(works, "full");
+    until_whole(&cluster);
+    pnfs.run("sync");
+    v3.run("sync");
+    cluster.admin(&["clean"]);
+    check_copies(&cluster, 0..DATA_SERVERS, 2);
+}
+
+/// Chains move to other targets under clients with layouts to read and to write.
+#[test]
+fn data_move_off_a_disk_that_other_programs_fill_while_clients_write() {
+    let lab = Lab::open();
+    let (cluster, disk) = cluster_with_copies(&lab, |path| SmallDisk::mount(path, "900m"));
+    let (pnfs, v3) = (lab.client("pnfs"), lab.client("v3"));
+    cluster.mount(&pnfs, "vers=4.2");
+    cluster.mount(&v3, "vers=3");
+    make_file(&pnfs);
+    let mut works = begin([&pnfs, &v3], stalls::DATA, "16");
+    let objects = || files(&cluster.folder().join("ds0/target/objects")).len();
+    let before = objects();
+    assert!(before > 2);
+    disk.fill_but(RESERVE_BYTES + 20 * MIB);
+    cluster.admin(&["set", "rebalance", "true"]);
+    until("chains move", || chains(&cluster)["moving"].as_u64() > Some(0));
+    until("objects have left the full disk", || objects() * 2 <= before);
+    cluster.admin(&["set", "rebalance", "false"]);
+    works.iter_mut().for_each(|work| work.does_more(2));
+    check_file(&pnfs);
+    end(works, "chains moved");
     until_whole(&cluster);
     pnfs.run("sync");
     v3.run("sync");

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{Chain, ChainChange, ChainId, ChainStep, TargetId};
-use wire::data::{Procedure, TargetCondition, usage};
+use wire::data::{ObjectName, Procedure, TargetCondition, usage};
 
 use super::known::Known;
 use crate::cluster::Cluster;
@@ -30,7 +30,7 @@ const TENTHS_MAX: u64 = 9;
 const MOVES_MAX: usize = 16;
 /// Interval between two looks at the targets.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Time without a count of bytes after one that led to no move.
+/// Time without a count of bytes after one that led to no move, while targets stay as full as they are.
 const PAUSE: Duration = Duration::from_secs(600);
 /// Time limit of USAGE for one page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -81,11 +81,23 @@ fn best_move(
     })
 }
 
+/// True if these are the same targets, with about the same shares of used bytes.
+fn are_alike(before: &[Fill], now: &[Fill]) -> bool {
+    let is_alike =
+        |(a, b): (&Fill, &Fill)| a.target == b.target && (a.share() - b.share()).abs() < WITHIN / 4.0;
+    before.len() == now.len() && before.iter().zip(now).all(is_alike)
+}
+
+/// Key of an object's place in LIST: directory, inode, column.
+fn in_order(object: ObjectName) -> (u8, u64, u32) {
+    (object.inode as u8, object.inode, object.column)
+}
+
 impl Cluster {
     /// Moves members of chains to targets with more room while this metaserver leads. Never returns.
     pub async fn balance_targets(self: Arc<Self>) {
-        // Targets of the last count that led to no move, and its time.
-        let mut in_vain: Option<(BTreeSet<TargetId>, Duration)> = None;
+        // Targets before the last count that led to no move, and the time of its end.
+        let mut in_vain: Option<(Vec<Fill>, Duration)> = None;
         let mut cleaned = BTreeSet::new();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -97,22 +109,21 @@ impl Cluster {
             if shares().fold(0.0, f64::max) - shares().fold(1.0, f64::min) <= WITHIN {
                 continue;
             }
-            let (now, targets) =
-                (self.group.clock.monotonic(), fills.iter().map(|fill| fill.target).collect());
-            if in_vain.as_ref().is_some_and(|(of, at)| *of == targets && now.saturating_sub(*at) < PAUSE) {
+            let now = || self.group.clock.monotonic();
+            let is_in_vain = |(before, at): &(Vec<Fill>, Duration)| {
+                are_alike(before, &fills) && now().saturating_sub(*at) < PAUSE
+            };
+            if in_vain.as_ref().is_some_and(is_in_vain) {
                 continue;
             }
-            in_vain = match self.next_moves(fills, &mut cleaned).await {
-                Some(moves) if moves.is_empty() => Some((targets, now)),
-                Some(moves) => match self.change_chains(&moves).await {
-                    Ok(()) => None,
-                    Err(error) => {
-                        tracing::warn!(%error, "chains cannot move to emptier targets, retrying");
-                        None
-                    }
-                },
-                None => None,
-            };
+            let moves = self.next_moves(fills.clone(), &mut cleaned).await.unwrap_or_default();
+            let is_cleaned_first = !self.chains.left_behind.lock().is_empty();
+            in_vain = (moves.is_empty() && !is_cleaned_first).then(|| (fills, now()));
+            if !moves.is_empty()
+                && let Err(error) = self.change_chains(&moves).await
+            {
+                tracing::warn!(%error, "chains cannot move to emptier targets, retrying");
+            }
         }
     }
 
@@ -122,17 +133,22 @@ impl Cluster {
             let copies = usize::from(chain.copies);
             chain.members.len() == copies && chain.with_state(namespace::MemberState::In).count() == copies
         };
-        let chains = self.chains();
-        !chains.is_empty() && chains.values().all(is_whole) && self.chains.left_behind.lock().is_empty()
+        let (chains, known) = (self.chains(), Known::of(self));
+        let is_cleaned = |target: &TargetId| known.stays(*target);
+        !chains.is_empty()
+            && chains.values().all(is_whole)
+            && !self.chains.left_behind.lock().iter().any(is_cleaned)
     }
 
-    /// Targets that data can move to or from. Reserved bytes count as used, those in the trash as free.
+    /// Targets that data can move to or from, one of each file system. Reserved bytes count as used, those in the trash as free.
     fn fills(&self) -> Vec<Fill> {
         let known = Known::of(self);
+        let mut file_systems = BTreeSet::new();
         let fill = |report: crate::data_servers::TargetReport| {
             let moves = [TargetCondition::Ok, TargetCondition::Full].contains(&report.condition);
             let is_known = report.alive && report.total_bytes > 0 && moves && known.stays(report.target);
-            is_known.then(|| Fill {
+            let is_first = is_known && file_systems.insert((report.server, report.file_system));
+            is_first.then(|| Fill {
                 target: report.target,
                 total: report.total_bytes,
                 used: report.total_bytes.saturating_sub(report.free_bytes),
@@ -192,20 +208,26 @@ impl Cluster {
     async fn bytes_of_chains(&self, target: TargetId) -> Option<BTreeMap<ChainId, u64>> {
         let peer = self.data_servers.peer(target)?;
         let (mut sums, mut after) = (BTreeMap::<ChainId, u64>::new(), None);
-        loop {
+        let chains = self.chains();
+        while self.group.replica.leads() && self.settings().rebalance {
             let args = usage::Args { target: target.0, after };
             let page =
                 peer.call::<usage::Res>(Procedure::Usage as u32, &args, PAGE_TIME_MAX).await.ok()?.ok()?;
-            for usage::ChainBytes { chain, bytes } in page.chains.into_iter().filter(|page| page.chain != 0) {
+            for usage::ChainBytes { chain, bytes } in
+                page.chains.into_iter().filter(|page| chains.contains_key(&ChainId(page.chain)))
+            {
                 let sum = sums.entry(ChainId(chain)).or_default();
                 *sum = sum.saturating_add(bytes);
             }
             match page.next {
-                // A page after each object once, at most.
-                Some(next) if after.is_none_or(|after| after != next) => after = Some(next),
+                // Pages ascend, in the order of LIST: a wrong answer ends the count.
+                Some(next) if after.is_none_or(|after| in_order(after) < in_order(next)) => {
+                    after = Some(next)
+                }
                 _ => return Some(sums),
             }
         }
+        None
     }
 }
 
@@ -231,6 +253,14 @@ mod tests {
         assert_eq!(best_move(full, &[full, empty], &chains(&[101, 300]), any), None, "too large");
         assert_eq!(best_move(full, &[full, fill(2, 1000, 550)], &chains(&[10]), any), None, "within 5 %");
         assert_eq!(best_move(fill(1, 10_000, 6000), &[empty], &chains(&[4]), any), None, "too small");
+    }
+
+    #[test]
+    fn a_count_is_repeated_early_when_a_target_has_filled_or_is_new() {
+        let before = [fill(1, 1000, 500), fill(2, 1000, 100)];
+        assert!(are_alike(&before, &[fill(1, 1000, 509), fill(2, 1000, 95)]));
+        assert!(!are_alike(&before, &[fill(1, 1000, 520), fill(2, 1000, 100)]));
+        assert!(!are_alike(&before, &before[..1]) && !are_alike(&before, &[before[0], fill(3, 1000, 100)]));
     }
 
     #[test]

@@ -45,7 +45,11 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
         return recorded.with_state(MemberState::In).find(|target| serves(*target)).map(ChainStep::Lead);
     }
     let state_now = |target| present.members.iter().find(|member| member.target == target).map(|m| m.state);
+    let copies = usize::from(present.copies);
     let others_in = |target| present.with_state(MemberState::In).any(|other| other != target);
+    let count_others_in =
+        |target| present.with_state(MemberState::In).filter(|other| *other != target).count();
+    let with_data = present.members.iter().filter(|member| member.state != MemberState::Away).count();
     for member in recorded.members.iter().filter(|member| others_in(member.target)) {
         let target = member.target;
         let presence = match targets.presence(target) {
@@ -53,6 +57,10 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             presence => presence,
         };
         match (member.state, state_now(target)?, presence) {
+            // It has stopped, and others have its place.
+            (_, MemberState::Away, Presence::Draining) if count_others_in(target) >= copies => {
+                return Some(ChainStep::Drop(target));
+            }
             // Also one whose process has changed.
             (_, MemberState::Away, Presence::Well | Presence::Draining) => {
                 return Some(ChainStep::Return(target));
@@ -63,12 +71,12 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
                 return Some(ChainStep::Return(target));
             }
             // Another one has its place already, or will have it when it is refilled.
-            (MemberState::Away, ..) if present.members.len() > usize::from(present.copies) => {
-                let others = present.with_state(MemberState::In).count();
-                if others >= usize::from(present.copies) {
-                    return Some(ChainStep::Drop(target));
-                }
+            (MemberState::Away, ..)
+                if present.members.len() > copies && count_others_in(target) >= copies =>
+            {
+                return Some(ChainStep::Drop(target));
             }
+            (MemberState::Away, ..) if present.members.len() > copies && with_data >= copies => {}
             (MemberState::Away, _, presence) => {
                 let is_over = presence == Presence::Lost || targets.is_overdue(member);
                 if is_over && let Some(by) = targets.substitute(present, target) {
@@ -79,11 +87,10 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
                 return Some(ChainStep::Leave(target));
             }
             (MemberState::In, MemberState::In, Presence::Draining) => {
-                let others = present.with_state(MemberState::In).filter(|other| *other != target).count();
-                if others >= usize::from(present.copies) {
+                if count_others_in(target) >= copies {
                     return Some(ChainStep::Drop(target));
                 }
-                if present.members.len() <= usize::from(present.copies)
+                if present.members.len() <= copies
                     && let Some(by) = targets.substitute(present, target)
                 {
                     return Some(ChainStep::Add(by));
@@ -92,8 +99,8 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             (MemberState::In | MemberState::Refilling, ..) => {}
         }
     }
-    // The server that drained serves again.
-    let surplus = present.with_state(MemberState::In).nth(usize::from(present.copies));
+    // The server that drained serves again. A member that moves is the one to be dropped, once it is heard of.
+    let surplus = present.with_state(MemberState::In).nth(copies).filter(|_| present.leaving.is_none());
     surplus.map(ChainStep::Drop)
 }
 

@@ -20,7 +20,7 @@ use crate::error::ClusterError;
 /// Interval between two looks at the chains; a change of the map ends it.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Time limit of CHAIN. A data server that does not answer hears of its chains with its next heartbeat.
-const TELL_TIME_MAX: Duration = Duration::from_secs(1);
+pub(super) const TELL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Logs a line for each target and kind of step: a target is in many chains.
 fn log_changes(changes: &[ChainChange]) {
@@ -143,12 +143,13 @@ impl Cluster {
 
     /// Changes chains, and tells their members.
     pub(super) async fn change_chains(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
+        let steps = &self.stop_dropped(steps).await[..];
+        self.note_left_behind(steps);
         for changes in steps.chunks(CHAINS_OF_COMMAND_MAX) {
             log_changes(changes);
             self.group.propose(None, Command::ChangeChains { changes: changes.to_vec() }).await?;
         }
         self.follow_map()?;
-        self.note_left_behind(steps);
         self.tell_members(steps).await;
         Ok(())
     }
@@ -157,9 +158,15 @@ impl Cluster {
     async fn tell_members(&self, steps: &[ChainChange]) {
         let (map, chains) = (self.map(), self.chains());
         let mut by_server: BTreeMap<DataServerId, (TargetId, Vec<data::Chain>)> = BTreeMap::new();
-        for chain in steps.iter().filter_map(|step| chains.get(&step.chain)) {
+        for (step, chain) in steps.iter().filter_map(|step| Some((step.step, chains.get(&step.chain)?))) {
+            // Also the one that is a member no more.
+            let is_told = |target: TargetId| {
+                let left =
+                    matches!(step, ChainStep::Drop(left) | ChainStep::Replace(left, _) if left == target);
+                chain.has(target) || left
+            };
             for server in map.present_data_servers() {
-                let own = server.targets.iter().find(|target| chain.has(**target));
+                let own = server.targets.iter().find(|target| is_told(**target));
                 if let Some(target) =
                     own.filter(|_| self.chains.leases.is_held(server.id, self.group.clock.monotonic()))
                 {
@@ -171,7 +178,7 @@ impl Cluster {
         let calls = by_server.into_values().filter_map(|(target, chains)| {
             let peer = self.data_servers.peer(target)?;
             Some(async move {
-                let args = chain::Args { chains };
+                let args = chain::Args { chains, stop: vec![] };
                 let told = peer.call::<chain::Res>(Procedure::Chain as u32, &args, TELL_TIME_MAX).await;
                 if !matches!(told, Ok(Ok(()))) {
                     tracing::debug!(address = %peer.address(), ?told, "a data server was not told of its chains");

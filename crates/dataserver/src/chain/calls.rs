@@ -32,7 +32,7 @@ impl DataProgram {
     pub(crate) async fn of_chains(&self, call: Call, caller: Caller) -> Result<Answered, Call> {
         match &call {
             Call::Make(make::Args { handles })
-            | Call::Remove(remove::Args { handles })
+            | Call::Remove(remove::Args { handles, .. })
             | Call::Stat(stat::Args { handles, .. }) => {
                 let found: Vec<_> = handles.iter().map(|handle| self.of_chain(handle)).collect();
                 match found.iter().any(Option::is_some) {
@@ -200,8 +200,10 @@ impl DataProgram {
                 };
                 answer(each(&self.chains, found, work).await.map(drop), Reply::Make)
             }
-            Call::Remove(remove::Args { handles }) => {
-                if let Err(status) = self.remove(remove::Args { handles: alone(handles, &found) }).await {
+            Call::Remove(remove::Args { handles, .. }) => {
+                if let Err(status) =
+                    self.remove(remove::Args { handles: alone(handles, &found), left_behind: false }).await
+                {
                     return Ok(Reply::Remove(Err(status)));
                 }
                 let work = move |found, chains: Arc<Chains>| async move {

@@ -54,8 +54,12 @@ impl Chains {
             // The target is about to leave the chain, and the other members have the bytes.
             return Err(Status::ChainWaits.into());
         }
-        if matches!(done, Err(ObjectError::Lost)) {
-            return Err(self.lost(found).await);
+        // Removed here alone: before a restore of the metaservers.
+        if let Err(error @ (ObjectError::Lost | ObjectError::Stale)) = done {
+            return Err(match self.lost(found).await {
+                Trouble::Refused(Status::ObjectLost) => error.into(),
+                other => other,
+            });
         }
         let done = done.map_err(|error| self.read_failure(found, error))?;
         // The lease may have ended while the disk was slow, and others may have written since.

@@ -1,7 +1,7 @@
 //! Chains of this server's targets, and its lease, as the leader of the metaservers told them. Nothing of
 //! this is durable: a process that starts serves no column with copies until it has a lease and its chains.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +115,8 @@ struct State {
     map_version: u64,
     /// Chains that a target here leaves, with the version that it left and its id: see [`ChainTable::leave`].
     left: HashMap<u64, (u32, u64)>,
+    /// Chains that no target here is a member of any more, with the last known version.
+    dropped: HashMap<u64, u32>,
 }
 
 impl State {
@@ -133,7 +135,8 @@ impl ChainTable {
         let mut state = self.state.lock();
         for told in chains {
             let known = state.chains.get(&told.id).map(|chain| chain.version);
-            if known.is_some_and(|version| version >= told.version) {
+            let is_dropped = state.dropped.get(&told.id).is_some_and(|version| *version >= told.version);
+            if is_dropped || known.is_some_and(|version| version >= told.version) {
                 continue;
             }
             match Chain::new(told) {
@@ -142,6 +145,7 @@ impl ChainTable {
                 }
                 Some(chain) => {
                     state.left.remove(&told.id);
+                    state.dropped.remove(&told.id);
                     state.chains.insert(told.id, Arc::new(chain));
                 }
                 None => {
@@ -153,10 +157,43 @@ impl ChainTable {
         self.notify();
     }
 
-    /// Notes that the chains of this version of the cluster map have been told.
-    pub(crate) fn set_map_version(&self, version: u64) {
+    /// Takes over all chains of this version of the cluster map. No target here is a member of the others any more,
+    /// unless the version is an earlier one.
+    pub(crate) fn tell_all(&self, map_version: u64, chains: &[data::Chain]) {
         let mut state = self.state.lock();
-        state.map_version = state.map_version.max(version);
+        if map_version > state.map_version {
+            let told: HashSet<u64> = chains.iter().map(|chain| chain.id).collect();
+            let gone = |chain: &Arc<Chain>| (chain.id, chain.version);
+            let gone: Vec<(u64, u32)> =
+                state.chains.values().filter(|chain| !told.contains(&chain.id)).map(gone).collect();
+            for (id, version) in gone {
+                state.chains.remove(&id);
+                state.left.remove(&id);
+                state.dropped.insert(id, version);
+            }
+            for id in told {
+                state.dropped.remove(&id);
+            }
+            state.map_version = map_version;
+        }
+        drop(state);
+        self.tell(chains);
+    }
+
+    /// Stops serving a chain whose member `target` is dropped next. False: another member is not known to be in, or
+    /// the chain is not known.
+    pub(crate) fn stop(&self, id: u64, version: u32, target: u64) -> bool {
+        match self.get(id) {
+            Some(chain) if chain.version == version => self.leave(id, target),
+            Some(chain) => chain.version > version,
+            None => self.state.lock().dropped.contains_key(&id),
+        }
+    }
+
+    /// True if the target is no member of the chain, as far as all chains are known.
+    pub(crate) fn is_no_member(&self, id: u64, target: u64) -> bool {
+        let state = self.state.lock();
+        state.map_version > 0 && state.chains.get(&id).is_none_or(|chain| chain.member(target).is_none())
     }
 
     /// Version of the cluster map whose chains are all known; 0: none.
@@ -200,7 +237,11 @@ impl ChainTable {
     /// The chain, if `target` is a member of it that serves, and its server has a lease.
     pub(crate) fn serving(&self, id: u64, target: u64) -> Result<Arc<Chain>, NotServing> {
         let state = self.state.lock();
-        let chain = state.chains.get(&id).ok_or(NotServing::Waits)?;
+        let is_dropped = || state.dropped.contains_key(&id);
+        let chain = state.chains.get(&id).ok_or_else(|| match is_dropped() {
+            true => NotServing::NoMember,
+            false => NotServing::Waits,
+        })?;
         if self.clock.monotonic() >= state.lease_until {
             return Err(NotServing::Waits);
         }
@@ -279,10 +320,11 @@ impl ChainTable {
         state.left.iter().map(|(id, (version, target))| (*id, *version, *target)).collect()
     }
 
-    /// Waits until the chain has a later version than this.
+    /// Waits until the chain has a later version than this, or no target here is a member any more.
     pub(crate) async fn later_than(&self, id: u64, version: u32) {
         let mut news = self.news.subscribe();
-        while self.get(id).is_none_or(|chain| chain.version <= version) {
+        let is_dropped = || self.state.lock().dropped.contains_key(&id);
+        while self.get(id).is_none_or(|chain| chain.version <= version) && !is_dropped() {
             // The sender is in this table, and lives as long.
             let _ = news.changed().await;
         }
@@ -301,7 +343,8 @@ impl ChainTable {
     /// Waits until `target` is not the head of the chain.
     pub(crate) async fn other_head_than(&self, id: u64, target: u64) {
         let mut news = self.news.subscribe();
-        while self.get(id).is_none_or(|chain| chain.is_head(target)) {
+        let is_dropped = || self.state.lock().dropped.contains_key(&id);
+        while self.get(id).is_none_or(|chain| chain.is_head(target)) && !is_dropped() {
             let _ = news.changed().await;
         }
     }

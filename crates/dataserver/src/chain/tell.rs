@@ -56,8 +56,7 @@ impl DataServer {
     /// Takes over all chains of this server's targets, of this version of the cluster map, from an answer to
     /// a registration.
     pub fn tell_all_chains(&self, map_version: u64, chains: &[data::Chain]) {
-        self.chains.table.tell(chains);
-        self.chains.table.set_map_version(map_version);
+        self.chains.table.tell_all(map_version, chains);
     }
 
     /// Extends the lease of the members here to `time` after `from`, which [`DataServer::lease_begins`]

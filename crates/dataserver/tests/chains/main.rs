@@ -4,6 +4,7 @@
 #[allow(dead_code)] // it is the other tests', too
 mod client;
 mod cost;
+mod dropped;
 mod failures;
 mod leases;
 mod lost;
@@ -240,7 +241,9 @@ impl World {
 
     async fn remove(&self, node: usize, inode: u64) -> remove::Res {
         let handles = vec![self.at(node, inode)];
-        call(&self.peer(node), Procedure::Remove, &remove::Args { handles }).await.unwrap()
+        call(&self.peer(node), Procedure::Remove, &remove::Args { handles, left_behind: false })
+            .await
+            .unwrap()
     }
 
     async fn write(&self, node: usize, inode: u64, offset: u64, data: impl Into<Bytes>) -> write::Res {

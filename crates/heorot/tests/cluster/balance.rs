@@ -92,7 +92,7 @@ async fn data_move_to_added_targets_and_off_a_draining_one_while_clients_work() 
 
     (2..4).for_each(|n| cluster.add_data_server(n));
     until("four are there", || shares(&cluster).len() == 4);
-    assert!(spread(&shares(&cluster)) > 0.2, "{:?}", shares(&cluster));
+    assert!(spread(&shares(&cluster)) > 0.1, "{:?}", shares(&cluster));
     until("data are even", || is_quiet(&cluster) && spread(&shares(&cluster)) <= 0.05);
 
     cluster.ask(0, &["node", "drain", "ds0"]).unwrap();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
-use store::StoreError;
 use wire::data::{self, ObjectEntry, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
 
@@ -52,6 +51,8 @@ pub(crate) struct ByOwner {
     pub owned: Vec<ObjectEntry>,
     /// Objects of no file.
     pub orphans: Vec<ObjectEntry>,
+    /// Objects of files whose column is on another chain, or on one that the target has left.
+    pub left_behind: Vec<ObjectEntry>,
 }
 
 impl Data {
@@ -154,8 +155,9 @@ impl Data {
         loop {
             let page = self.list_objects(target, after).await?;
             report.objects_seen += page.objects.len() as u64;
-            let orphans = self.by_owner(target, &page.objects)?.orphans;
-            report.objects_removed += self.remove_orphans(target, &orphans).await?;
+            let ByOwner { orphans, left_behind, .. } = self.by_owner(target, &page.objects)?;
+            report.objects_removed += self.remove_orphans(target, &orphans, false).await?;
+            report.objects_removed += self.remove_orphans(target, &left_behind, true).await?;
             after = page.next();
             if after.is_none() {
                 return Ok(());
@@ -194,25 +196,28 @@ impl Data {
         let mut split = ByOwner::default();
         for entry in listed.iter().filter(|entry| entry.volume == self.machine.volume) {
             let inode = read::inode(&*view, InodeId(entry.inode))?;
-            let owned = is_owned(inode.as_ref(), entry, |layout| {
-                let device = read::device(&*view, layout.device)?;
-                // An unknown device is damage: its objects count as owned, and are not removed.
-                let chain = device.map(|device| layout.chain(&device.chains, entry.column));
-                Ok(chain.is_none_or(|chain| chain.is_some_and(|chain| self.cluster.is_member(chain, target))))
-            });
-            match owned? {
+            let Some(layout) = layout_of(inode.as_ref(), entry) else {
+                split.orphans.push(*entry);
+                continue;
+            };
+            let device = read::device(&*view, layout.device)?;
+            // An unknown device is damage: its objects count as owned, and are not removed.
+            let chain = device.map(|device| layout.chain(&device.chains, entry.column));
+            match chain.is_none_or(|chain| chain.is_some_and(|chain| self.cluster.is_member(chain, target))) {
                 true => split.owned.push(*entry),
-                false => split.orphans.push(*entry),
+                false => split.left_behind.push(*entry),
             }
         }
         Ok(split)
     }
 
-    /// Removes orphans. Returns the number of removed objects.
+    /// Removes orphans. `left_behind`: only those whose chain the target has left, by the word of its data server,
+    /// which knows of a chain that takes the target back before any data come. Returns their number.
     pub(crate) async fn remove_orphans(
         &self,
         target: TargetId,
         orphans: &[ObjectEntry],
+        left_behind: bool,
     ) -> Result<u64, FileError> {
         let incarnation = incarnation(&*self.machine.view()?)?.0;
         let handle = |entry: &ObjectEntry| {
@@ -236,24 +241,20 @@ impl Data {
             .seal(&self.machine.key)
         };
         for some in orphans.chunks(REMOVE_MAX) {
-            self.remove_objects(target, some.iter().map(handle).collect()).await?;
+            self.remove_objects(target, some.iter().map(handle).collect(), left_behind).await?;
         }
         Ok(orphans.len() as u64)
     }
 }
 
-/// True if `inode` owns this object; `is_here`: true if its layout has the column on the listed target.
-fn is_owned(
-    inode: Option<&Inode>,
-    entry: &ObjectEntry,
-    is_here: impl FnOnce(&FileLayout) -> Result<bool, StoreError>,
-) -> Result<bool, StoreError> {
-    let Some(inode) = inode else { return Ok(false) };
+/// Layout of the file that the object is of; none: it is of no file.
+fn layout_of<'a>(inode: Option<&'a Inode>, entry: &ObjectEntry) -> Option<&'a FileLayout> {
+    let inode = inode?;
     match &inode.kind {
         Kind::File(file) if inode.generation == entry.generation && entry.column < file.layout.columns => {
-            is_here(&file.layout)
+            Some(&file.layout)
         }
-        _ => Ok(false),
+        _ => None,
     }
 }
 
@@ -289,15 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_owned_by_its_generation_column_and_target() {
+    fn an_object_is_of_the_file_with_its_generation_and_column() {
         let entry = |generation, column| ObjectEntry { volume: 1, inode: 9, generation, column };
-        let owned = |inode: Option<&Inode>, e, here| is_owned(inode, &e, |_| Ok(here)).unwrap();
-        assert!(owned(Some(&file(2)), entry(3, 1), true));
-        assert!(!owned(None, entry(3, 1), true), "no such file");
-        assert!(!owned(Some(&file(2)), entry(4, 1), true), "another generation");
-        assert!(!owned(Some(&file(2)), entry(3, 2), true), "the file has no such column");
-        assert!(!owned(Some(&file(2)), entry(3, 1), false), "the column is on another target");
+        let is_of = |inode: Option<&Inode>, e| layout_of(inode, &e).is_some();
+        assert!(is_of(Some(&file(2)), entry(3, 1)));
+        assert!(!is_of(None, entry(3, 1)), "no such file");
+        assert!(!is_of(Some(&file(2)), entry(4, 1)), "another generation");
+        assert!(!is_of(Some(&file(2)), entry(3, 2)), "the file has no such column");
         let fifo = Inode { kind: Kind::Fifo, ..file(2) };
-        assert!(!owned(Some(&fifo), entry(3, 0), true), "no data at all");
+        assert!(!is_of(Some(&fifo), entry(3, 0)), "no data at all");
     }
 }

@@ -103,10 +103,11 @@ impl Data {
         let mut after = None;
         loop {
             let page = self.list_objects(target, after).await?;
-            let ByOwner { owned, orphans } = self.by_owner(target, &page.objects)?;
+            let ByOwner { owned, mut orphans, left_behind } = self.by_owner(target, &page.objects)?;
+            orphans.extend(left_behind);
             match self.held_back_by_restore() {
                 Some(_) => remaining.orphans += orphans.len() as u64,
-                None => drop(self.remove_orphans(target, &orphans).await?),
+                None => drop(self.remove_orphans(target, &orphans, false).await?),
             }
             for (inode, of_file) in by_inode(&owned) {
                 if Instant::now() > until {
@@ -148,7 +149,7 @@ impl Data {
             handles.filter(|(column, _)| is_left(*column)).map(|(_, (_, _, handle))| handle).collect();
         let count = left.len() as u64;
         // A draining server gets no new objects.
-        self.remove_objects(target, left).await?;
+        self.remove_objects(target, left, false).await?;
         Ok(objects.saturating_sub(count))
     }
 }

@@ -17,7 +17,7 @@
 //! with one of these states ends the client, and goes on (`conflicts.rs`). A client that renews before that
 //! keeps all.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::ControlFlow;
 
 use store::StoreError;
@@ -93,15 +93,17 @@ fn confirmed_reply(plan: &mut Plan<'_>, mut client: ClientRecord, from: IpAddr) 
 
 /// Makes an unconfirmed record, in place of the owner's earlier one of this address, if any.
 fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Stop> {
-    let unconfirmed = owner_record(plan, by.owner)?.unconfirmed;
-    let mut others = unconfirmed.len();
-    for id in unconfirmed {
+    let mut others = Vec::new();
+    for id in owner_record(plan, by.owner)?.unconfirmed {
         let Some(old) = read::client(plan.view(), id)? else { continue };
-        // Beyond the bound the oldest go.
-        if counts_at(&old) == Some(by.address) || others >= UNCONFIRMED_OF_OWNER_MAX {
+        if counts_at(&old).map(network_of) == Some(network_of(by.address)) {
             end(plan, &old)?;
-            others -= 1;
+        } else {
+            others.push(old);
         }
+    }
+    if others.len() >= UNCONFIRMED_OF_OWNER_MAX {
+        end(plan, &others[0])?;
     }
     let oldest = if address_use(plan, by.address)?.unconfirmed >= UNCONFIRMED_OF_ADDRESS_MAX {
         oldest_unconfirmed(plan, &keys::unconfirmed_of_address(by.address))?
@@ -139,6 +141,14 @@ fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Sto
     known.unconfirmed.push(id);
     plan.put(&keys::owner(by.owner), &known)?;
     Ok(Reply::Client { id, sequence: 1, confirmed: false })
+}
+
+/// Network of one host: an IPv4 address, or the /64 that an IPv6 host can choose its addresses from.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
 }
 
 /// Oldest unconfirmed client under `prefix`: the first, because ids ascend.

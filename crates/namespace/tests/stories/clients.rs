@@ -66,11 +66,20 @@ fn a_claim_from_another_address_takes_no_unconfirmed_client_away() {
     w.create_session(a, 1).unwrap();
     assert_eq!(read::clients(&*w.view()).unwrap(), [a], "the claims end when the name has a client");
     assert_eq!(w.create_session_from(stranger(0), claims[0], 1, &root()), Err(Error::StaleClient));
+    // One host with a network of IPv6 addresses counts once.
+    w.exchange("c", 1, &root(), false).unwrap();
+    let before = read::clients(&*w.view()).unwrap().len();
+    for n in 0..20u16 {
+        let address = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 0, 0, 0, n).into();
+        let (owner, verifier, principal) = (b"c".to_vec(), [9; 8], root());
+        w.apply(Command::ExchangeId { owner, verifier, principal, update: false, address }).unwrap();
+    }
+    assert_eq!(read::clients(&*w.view()).unwrap().len(), before + 1);
     // They are few.
     let owner = "b";
     let claims: Vec<_> =
         (0..20).map(|n| client_of(w.exchange_from(stranger(n), owner, 9, &root(), false)).0).collect();
-    assert_eq!(read::clients(&*w.view()).unwrap()[1..], claims[20 - UNCONFIRMED_OF_OWNER_MAX..]);
+    assert_eq!(read::clients(&*w.view()).unwrap()[before + 1..], claims[20 - UNCONFIRMED_OF_OWNER_MAX..]);
 }
 
 #[test]

@@ -42,10 +42,23 @@ xdr_struct! {
         pub members: Vec<Member>,
     }
 
+    /// A member that another one has taken the place of.
+    #[derive(Copy, Hash)]
+    pub struct Stop {
+        /// The chain.
+        pub chain: u64,
+        /// Its version.
+        pub version: u32,
+        /// Target of the member.
+        pub target: u64,
+    }
+
     /// The arguments.
     pub struct Args {
         /// The chains.
         pub chains: Vec<Chain>,
+        /// Members of the receiver that serve these versions no more once the call is answered: they are dropped next.
+        pub stop: Vec<Stop>,
     }
 }
 

@@ -10,6 +10,8 @@ xdr_struct! {
     pub struct Args {
         /// The objects.
         pub handles: Vec<Bytes>,
+        /// Only those whose chain the target has left: it has copies, and the target is no member now.
+        pub left_behind: bool,
     }
 }
 

@@ -138,6 +138,19 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     assert_eq!(moves(&[In, In, Refilling], &[Well, Well, Gone]), at(ChainStep::Leave, 2));
     assert_eq!(moves(&[In, In, Away], &[Well, Well, Gone]), at(ChainStep::Drop, 2), "the move ends");
     assert_eq!(moves(&[In, Refilling, Away], &[Well, Well, Gone]), None);
+    // It has stopped by itself before it is dropped.
+    assert_eq!(moves(&[In, In, Away], &[Well, Well, Well]), at(ChainStep::Return, 2));
+    let stopped = Chain { leaving: Some(TargetId(2)), ..chain(&[In, In, Away], 2) };
+    let table = Table { presence: &[Well, Well, Well], is_overdue: false, may_be_tried: false };
+    assert_eq!(next_step(&stopped, &stopped, &table), at(ChainStep::Drop, 2));
+    // Not heard of: the new member is not dropped in its place.
+    assert_eq!(moves(&[In, In, In], &[Unsure, Well, Well]), None);
+    // Both are lost, the one that moves and the new one.
+    let both_lost: &[Presence] = &[Well, Lost, Lost];
+    assert_eq!(
+        step(&[In, Away, Away], &[In, Away, Away], both_lost, false),
+        Some(ChainStep::Replace(TargetId(1), TargetId(9)))
+    );
     // Removed while the target in its place was refilled: that one takes its place, and no further one.
     let [lost, refilled] = [[Well, Well, Lost], [Well, Well, Lost]];
     assert_eq!(step(&[In, Refilling, Away], &[In, Refilling, Away], &lost, false), None);
