@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{ClusterMap, Command, MapChange, Node, NodeKey, NodeState, read};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use replica::{MemberChange, NodeId};
 
 use crate::cluster::Cluster;
@@ -17,7 +17,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The map after the last applied change.
 #[derive(Default)]
-pub(crate) struct CurrentMap(RwLock<Arc<ClusterMap>>);
+pub(crate) struct CurrentMap {
+    map: RwLock<Arc<ClusterMap>>,
+    /// Held while it is read from the store and taken over: an earlier map never follows a later one, in part or whole.
+    following: Mutex<()>,
+}
 
 /// Description of this metaserver in the map.
 #[derive(Debug, Clone)]
@@ -34,7 +38,7 @@ impl Cluster {
     /// The map.
     #[must_use]
     pub fn map(&self) -> Arc<ClusterMap> {
-        Arc::clone(&self.current_map.0.read())
+        Arc::clone(&self.current_map.map.read())
     }
 
     /// True if this group member drains: it gets nothing new.
@@ -47,6 +51,7 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError::Store`].
     pub fn follow_map(&self) -> Result<(), ClusterError> {
+        let _following = self.current_map.following.lock();
         let map = read::cluster_map(&*self.group.view()?).map_err(store_failed)?;
         let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
         let closed = closed.filter_map(|node| match node.key {
@@ -58,7 +63,7 @@ impl Cluster {
         self.put_settings(Settings::of(settings));
         self.chains.follow(&map);
         let exports = Exports::of(settings);
-        *self.current_map.0.write() = Arc::new(map);
+        *self.current_map.map.write() = Arc::new(map);
         if self.exports.replace(exports) {
             self.exports_changed.notify_one();
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster::Liveness;
-use dataserver::DataServer;
+use dataserver::{DataServer, TargetChecks};
 use metaserver::status::Status;
 use nfs::{Metrics, exposition};
 use prometheus_client::metrics::family::Family;
@@ -182,15 +182,18 @@ fn targets(status: &Status, registry: &mut Registry) {
     registry.register("target_up", "1: the target takes new files", up);
 }
 
-/// Checksums of the targets of a process.
+/// What the checks of the targets of a process have found.
 pub(crate) fn checksums<'a>(servers: impl Iterator<Item = &'a DataServer>) -> Registry {
+    checks_of(servers.map(|server| (server.name().to_owned(), server.checks_of_targets())))
+}
+
+fn checks_of(servers: impl Iterator<Item = (String, Vec<TargetChecks>)>) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     let [damaged, found, sums, anew, unsummed, rewritten, mended, bytes, begun, ended, last, lost] =
         [(); 12].map(|()| Gauges::default());
-    for server in servers {
-        for target in server.checks_of_targets() {
-            let labels =
-                vec![("server", server.name().to_owned()), ("target", format!("{:016x}", target.id))];
+    for (server, targets) in servers {
+        for target in targets {
+            let labels = vec![("server", server.clone()), ("target", format!("{:016x}", target.id))];
             let set = |gauges: &Gauges, value| {
                 gauges.get_or_create(&labels).set(number(value));
             };
@@ -340,7 +343,10 @@ mod tests {
         let mut of_replica = Registry::with_prefix(PREFIX);
         replica::ReplicaMetrics::default().register(&mut of_replica);
         metaserver::Refusals::default().register(&mut of_replica);
-        let page = page([&cluster(&status), &of_replica].into_iter());
+        let (counts, scrub) = Default::default();
+        let checks = TargetChecks { id: 1, counts, scrub, lost_object_calls: 0 };
+        let of_checks = checks_of([("ds1".to_owned(), vec![checks])].into_iter());
+        let page = page([&cluster(&status), &of_replica, &of_checks].into_iter());
         for metric in named {
             assert!(page.contains(&format!("# TYPE {metric} ")), "{metric} is not on the page: {page}");
         }
