@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct CurrentMap {
     map: RwLock<Arc<ClusterMap>>,
-    /// Held while it is read from the store and taken over: an earlier map never follows a later one, in part or whole.
+    /// Held while it is read from the store and taken over: no part of an earlier map follows a later one.
     following: Mutex<()>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use host::Repeated;
@@ -155,17 +155,9 @@ impl DataProgram {
 
     pub(crate) async fn remove(&self, args: remove::Args) -> remove::Res {
         for (target, mut names) in self.by_target(&args.handles)? {
-            let (chains, id, left_behind) = (Arc::clone(&self.chains), target.id(), args.left_behind);
+            let (chains, left_behind, id) = (Arc::clone(&self.chains), args.left_behind, target.id());
             let removed = target.run(move |o| {
-                if left_behind {
-                    // The state machine's answer may be older than the chain's latest version.
-                    let chain =
-                        |name: &ObjectName| o.chain_and_bytes(name).map_or(0, |of| of.map_or(0, |of| of.0));
-                    names.retain(|name| match chain(name) {
-                        0 => false,
-                        chain => chains.table.is_no_member(chain, id),
-                    });
-                }
+                names.retain(|name| !left_behind || is_left_behind(o, &chains, id, name));
                 o.remove(&names)
             });
             removed.await.map_err(refusal)?;
@@ -379,6 +371,19 @@ pub(crate) fn refusal(error: ObjectError) -> Status {
         ObjectError::ReadOnly => Status::ReadOnly,
         ObjectError::Busy => Status::Delay,
         ObjectError::NotSupported => Status::NotSupported,
+    }
+}
+
+/// Time in which an object without copies that was just made gets its file.
+const MADE_LATELY: Duration = Duration::from_secs(3600);
+
+/// True if the target has left the chain of the object, or the object has no copies and is not about to get its file:
+/// the metaserver's view may be older than the latest version of the chain, and than the move of a column here.
+fn is_left_behind(objects: &Objects, chains: &Chains, target: u64, name: &ObjectName) -> bool {
+    match objects.look_at(name) {
+        Ok(Some(look)) if look.chain == 0 => objects.trash.is_past(look.modified_seconds, MADE_LATELY),
+        Ok(Some(look)) => chains.table.is_no_member(look.chain, target),
+        Ok(None) | Err(_) => false,
     }
 }
 

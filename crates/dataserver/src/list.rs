@@ -71,7 +71,7 @@ impl Objects {
             after = page.next();
             let mut objects = Vec::new();
             for entry in page.objects {
-                if self.chain_and_bytes(&name(&entry))?.is_some_and(|(of, _)| of == chain) {
+                if self.look_at(&name(&entry))?.is_some_and(|look| look.chain == chain) {
                     objects.push(entry);
                 }
             }

@@ -101,7 +101,11 @@ impl Cluster {
         let mut cleaned = BTreeSet::new();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if !self.group.replica.leads() || !self.settings().rebalance || !self.are_chains_settled() {
+            if !self.group.replica.leads() {
+                cleaned.clear();
+                continue;
+            }
+            if !self.settings().rebalance || !self.are_chains_settled() {
                 continue;
             }
             let fills = self.fills();
@@ -140,7 +144,8 @@ impl Cluster {
             && !self.chains.left_behind.lock().iter().any(is_cleaned)
     }
 
-    /// Targets that data can move to or from, one of each file system. Reserved bytes count as used, those in the trash as free.
+    /// Targets that data can move to or from, one of each file system. Reserved bytes count as used, those in
+    /// the trash as free.
     fn fills(&self) -> Vec<Fill> {
         let known = Known::of(self);
         let mut file_systems = BTreeSet::new();

@@ -54,6 +54,25 @@ async fn a_member_stops_before_it_is_dropped_and_serves_nothing_afterwards() {
     assert_eq!(world.read(0, 5, 0, 3).await, Err(Status::StaleChain));
 }
 
+/// A column that moved to another target leaves an object without copies.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_without_copies_is_left_behind_when_it_is_old() {
+    let world = World::of(1).await;
+    let object = world.object(0, 5);
+    let alone = ObjectHandle { chain: object.target, ..object }.seal(&key());
+    let args = wire::data::make::Args { handles: vec![alone] };
+    let made: wire::data::make::Res = call(&world.peer(0), Procedure::Make, &args).await.unwrap();
+    made.unwrap();
+    assert_eq!(world.remove_left_behind(0, 5).await, 1, "its file may be about to name it");
+    let directory = world.dirs[0].path().join("target/objects/05");
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    for file in files {
+        let old = std::fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+        std::fs::File::options().write(true).open(file).unwrap().set_times(old).unwrap();
+    }
+    assert_eq!(world.remove_left_behind(0, 5).await, 0);
+}
+
 fn data_chain(chain: wire::data::Chain, version: u32) -> wire::data::Chain {
     wire::data::Chain { version, ..chain }
 }

@@ -1,11 +1,11 @@
 //! EXCHANGE_ID, DESTROY_CLIENTID, RECLAIM_COMPLETE, and the end of a client (RFC 8881, sections 18.35, 18.50,
 //! 18.51).
 //!
-//! A `co_ownerid` has the confirmed incarnation in use, and an unconfirmed one for each address that asked, of which
-//! CREATE_SESSION puts one in its place. So a caller at another address, which claims the name of a client that
-//! mounts, cannot take its record away between the two calls. The cases below are those of the table in section 18.35.5. The
-//! number of records is bounded, in total and for each address: see [`UNCONFIRMED_MAX`] and the bounds beside
-//! it.
+//! A `co_ownerid` has the confirmed incarnation in use, and an unconfirmed one for each address that asked, of
+//! which CREATE_SESSION puts one in its place. So a caller at another address, which claims the name of a
+//! client that mounts, cannot take its record away between the two calls. The cases below are those of the
+//! table in section 18.35.5. The number of records is bounded, in total, for each owner and for each address:
+//! see [`UNCONFIRMED_MAX`] and the bounds beside it.
 //!
 //! **Proof of identity.** With AUTH_SYS any caller can claim any principal, and any `co_ownerid`: a host
 //! name. A client proves itself by its verifier, known only to that incarnation of the client, and by its

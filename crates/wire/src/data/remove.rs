@@ -10,7 +10,8 @@ xdr_struct! {
     pub struct Args {
         /// The objects.
         pub handles: Vec<Bytes>,
-        /// Only those whose chain the target has left: it has copies, and the target is no member now.
+        /// Only those that were left behind: of a chain that the target is no member of now, or without copies and
+        /// unchanged for an hour.
         pub left_behind: bool,
     }
 }
