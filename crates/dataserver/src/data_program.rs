@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use host::Repeated;
@@ -155,9 +155,9 @@ impl DataProgram {
 
     pub(crate) async fn remove(&self, args: remove::Args) -> remove::Res {
         for (target, mut names) in self.by_target(&args.handles)? {
-            let (chains, left_behind, id) = (Arc::clone(&self.chains), args.left_behind, target.id());
+            let (chains, only, id) = (Arc::clone(&self.chains), args.only, target.id());
             let removed = target.run(move |o| {
-                names.retain(|name| !left_behind || is_left_behind(o, &chains, id, name));
+                names.retain(|name| is_meant(o, &chains, id, name, only));
                 o.remove(&names)
             });
             removed.await.map_err(refusal)?;
@@ -374,14 +374,13 @@ pub(crate) fn refusal(error: ObjectError) -> Status {
     }
 }
 
-/// Time in which an object without copies that was just made gets its file.
-const MADE_LATELY: Duration = Duration::from_secs(3600);
-
-/// True if the target has left the chain of the object, or the object has no copies and is not about to get its file:
-/// the metaserver's view may be older than the latest version of the chain, and than the move of a column here.
-fn is_left_behind(objects: &Objects, chains: &Chains, target: u64, name: &ObjectName) -> bool {
+/// True if the removal is meant for this object: the metaserver's view may be older than the chain's latest version.
+fn is_meant(objects: &Objects, chains: &Chains, target: u64, name: &ObjectName, only: remove::Only) -> bool {
+    if only == remove::Only::All {
+        return true;
+    }
     match objects.look_at(name) {
-        Ok(Some(look)) if look.chain == 0 => objects.trash.is_past(look.modified_seconds, MADE_LATELY),
+        Ok(Some(look)) if look.chain == 0 => only == remove::Only::LeftBehind,
         Ok(Some(look)) => chains.table.is_no_member(look.chain, target),
         Ok(None) | Err(_) => false,
     }

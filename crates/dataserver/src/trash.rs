@@ -224,11 +224,6 @@ impl Trash {
         }
     }
 
-    /// True if this time, in seconds since 1970, is at least `ago` in the past.
-    pub(crate) fn is_past(&self, seconds: i64, ago: Duration) -> bool {
-        self.now() >= u64::try_from(seconds).unwrap_or(0).saturating_add(ago.as_secs())
-    }
-
     fn now(&self) -> u64 {
         u64::try_from(self.clock.wall().seconds).unwrap_or(0)
     }

@@ -21,8 +21,6 @@ pub(crate) struct Look {
     pub chain: u64,
     /// Bytes that it occupies.
     pub bytes: u64,
-    /// Time of its last change, in seconds since 1970.
-    pub modified_seconds: i64,
 }
 
 impl Objects {
@@ -53,6 +51,6 @@ impl Objects {
         let chain = mark.and_then(|bytes| Mark::from_bytes(&bytes)).map_or(0, |mark| mark.chain);
         let stat = rustix::fs::fstat(&file).map_err(|e| self.trouble("look at", name, e.into()))?;
         let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK);
-        Ok(Some(Look { chain, bytes, modified_seconds: stat.st_mtime }))
+        Ok(Some(Look { chain, bytes }))
     }
 }

@@ -448,7 +448,7 @@ impl Story {
         self.ash.sh("heorot node drain yew");
         // Its exit status tells that a data server drains.
         let status = format!("{} || true", self.runbook.line(SHRINKING, "heorot status"));
-        self.ash.until(&status, |said| said.contains("of which 0 are refilled, 0 lack a member"));
+        self.ash.until(&status, |said| said.contains("of which 0 are refilled, 0 move, 0 lack a member"));
         let there = self.type_at(&self.ash, SHRINKING, "heorot files --on yew");
         let why = self.ash.refused(&self.runbook.line(SHRINKING, "heorot node remove yew --role ds"));
         assert!(why.contains("yew has data of files"), "{why}");

@@ -201,8 +201,9 @@ impl DataProgram {
                 answer(each(&self.chains, found, work).await.map(drop), Reply::Make)
             }
             Call::Remove(remove::Args { handles, .. }) => {
-                if let Err(status) =
-                    self.remove(remove::Args { handles: alone(handles, &found), left_behind: false }).await
+                if let Err(status) = self
+                    .remove(remove::Args { handles: alone(handles, &found), only: remove::Only::All })
+                    .await
                 {
                     return Ok(Reply::Remove(Err(status)));
                 }

@@ -99,7 +99,7 @@ impl Change {
             }
             Change::Punch { offset, len } => Call::Punch(punch::Args { handle, offset: *offset, len: *len }),
             Change::Make => Call::Make(make::Args { handles: vec![handle] }),
-            Change::Remove => Call::Remove(remove::Args { handles: vec![handle], left_behind: false }),
+            Change::Remove => Call::Remove(remove::Args { handles: vec![handle], only: remove::Only::All }),
             Change::Raise => Call::Stat(stat::Args { handles: vec![handle], sync: false }),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wire::data::remove::Only;
 use wire::data::{Procedure, Status, chain, remove};
 use wire::handle::ObjectHandle;
 
@@ -23,10 +24,10 @@ impl World {
     }
 
     /// Removes the object at this member alone, if its target has left its chain.
-    async fn remove_left_behind(&self, node: usize, inode: u64) -> u64 {
+    async fn remove_only(&self, node: usize, inode: u64, only: Only) -> u64 {
         let object = self.object(node, inode);
         let alone = ObjectHandle { chain: object.target, ..object }.seal(&key());
-        let args = remove::Args { handles: vec![alone], left_behind: true };
+        let args = remove::Args { handles: vec![alone], only };
         let removed: remove::Res = call(&self.peer(node), Procedure::Remove, &args).await.unwrap();
         removed.unwrap();
         self.nodes[node].ds.space()[0].objects
@@ -56,21 +57,15 @@ async fn a_member_stops_before_it_is_dropped_and_serves_nothing_afterwards() {
 
 /// A column that moved to another target leaves an object without copies.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_without_copies_is_left_behind_when_it_is_old() {
+async fn an_object_without_copies_is_left_behind_for_an_orphan_scan_alone() {
     let world = World::of(1).await;
     let object = world.object(0, 5);
     let alone = ObjectHandle { chain: object.target, ..object }.seal(&key());
     let args = wire::data::make::Args { handles: vec![alone] };
     let made: wire::data::make::Res = call(&world.peer(0), Procedure::Make, &args).await.unwrap();
     made.unwrap();
-    assert_eq!(world.remove_left_behind(0, 5).await, 1, "its file may be about to name it");
-    let directory = world.dirs[0].path().join("target/objects/05");
-    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    for file in files {
-        let old = std::fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
-        std::fs::File::options().write(true).open(file).unwrap().set_times(old).unwrap();
-    }
-    assert_eq!(world.remove_left_behind(0, 5).await, 0);
+    assert_eq!(world.remove_only(0, 5, Only::LeftChain).await, 1, "its file may be about to name it");
+    assert_eq!(world.remove_only(0, 5, Only::LeftBehind).await, 0);
 }
 
 fn data_chain(chain: wire::data::Chain, version: u32) -> wire::data::Chain {
@@ -101,10 +96,10 @@ async fn only_what_a_target_has_left_behind_is_removed() {
     let mut world = World::of(2).await;
     world.make(0, 5).await.unwrap();
     world.write(0, 5, 0, &b"data"[..]).await.unwrap();
-    assert_eq!(world.remove_left_behind(0, 5).await, 1, "it is a member");
+    assert_eq!(world.remove_only(0, 5, Only::LeftChain).await, 1, "it is a member");
     assert_eq!(world.read(0, 5, 0, 4).await.unwrap(), &b"data"[..]);
     world.change(&[Away, In]);
     world.drop_all(0);
-    assert_eq!(world.remove_left_behind(0, 5).await, 0);
+    assert_eq!(world.remove_only(0, 5, Only::LeftChain).await, 0);
     assert_eq!(world.read(1, 5, 0, 4).await.unwrap(), &b"data"[..]);
 }

@@ -241,7 +241,7 @@ impl World {
 
     async fn remove(&self, node: usize, inode: u64) -> remove::Res {
         let handles = vec![self.at(node, inode)];
-        call(&self.peer(node), Procedure::Remove, &remove::Args { handles, left_behind: false })
+        call(&self.peer(node), Procedure::Remove, &remove::Args { handles, only: remove::Only::All })
             .await
             .unwrap()
     }

@@ -29,7 +29,7 @@ pub async fn make(peer: &Peer, handles: &[Bytes]) -> make::Res {
 }
 
 pub async fn remove(peer: &Peer, handles: &[Bytes]) -> remove::Res {
-    call(peer, Procedure::Remove, &remove::Args { handles: handles.to_vec(), left_behind: false }).await
+    call(peer, Procedure::Remove, &remove::Args { handles: handles.to_vec(), only: remove::Only::All }).await
 }
 
 pub async fn put(peer: &Peer, handle: &Bytes, offset: u64, stable: bool, data: &'static [u8]) -> write::Res {
@@ -86,7 +86,7 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
     let removed: remove::Res = call(
         &peer,
         Procedure::Remove,
-        &remove::Args { handles: vec![handle.clone(), served.server_handle(9)], left_behind: false },
+        &remove::Args { handles: vec![handle.clone(), served.server_handle(9)], only: remove::Only::All },
     )
     .await;
     assert_eq!(removed, Ok(()));
@@ -150,7 +150,7 @@ async fn an_altered_handle_is_refused() {
     assert_eq!(get(&peer, &forged, 0, 1).await, Err(Status::BadHandle));
     let elsewhere = wire::handle::ObjectHandle { target: 1, ..served.object(1) };
     assert_eq!(get(&peer, &elsewhere.seal(&crate::key()), 0, 1).await, Err(Status::NotFound));
-    let args = remove::Args { handles: vec![good.clone(), Bytes::new()], left_behind: false };
+    let args = remove::Args { handles: vec![good.clone(), Bytes::new()], only: remove::Only::All };
     let refused: remove::Res = call(&peer, Procedure::Remove, &args).await;
     assert_eq!(refused, Err(Status::BadHandle));
     assert_eq!(get(&peer, &good, 0, 1).await, Ok((Bytes::from_static(b"a"), true)), "nothing was removed");

@@ -203,7 +203,10 @@ async fn a_removed_object_is_stale() {
         crate::peer_key(),
         std::sync::Arc::new(host::SystemEntropy),
     );
-    let args = wire::data::remove::Args { handles: vec![served.server_handle(1)], left_behind: false };
+    let args = wire::data::remove::Args {
+        handles: vec![served.server_handle(1)],
+        only: wire::data::remove::Only::All,
+    };
     let removed: wire::data::remove::Res =
         peer.call(wire::data::Procedure::Remove as u32, &args, Duration::from_secs(10)).await.unwrap();
     assert_eq!(removed, Ok(()));

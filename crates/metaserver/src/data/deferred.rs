@@ -179,9 +179,9 @@ impl Data {
         &self,
         target: TargetId,
         handles: Vec<Bytes>,
-        left_behind: bool,
+        only: data::remove::Only,
     ) -> Result<(), FileError> {
-        let args = data::remove::Args { handles, left_behind };
+        let args = data::remove::Args { handles, only };
         self.call_target::<_, ()>(target, Procedure::Remove, args).await
     }
 
@@ -302,7 +302,7 @@ impl Data {
                 self.call_head::<_, data::stat::ResOk>(head(), Procedure::Stat, args, TIME_MAX)
             });
             let remove = (!remove.is_empty()).then(|| {
-                let args = data::remove::Args { handles: remove, left_behind: false };
+                let args = data::remove::Args { handles: remove, only: data::remove::Only::All };
                 self.call_head::<_, ()>(head(), Procedure::Remove, args, TIME_MAX)
             });
             calls.spawn(async move {

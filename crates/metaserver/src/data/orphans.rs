@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
+use wire::data::remove::Only;
 use wire::data::{self, ObjectEntry, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
 
@@ -106,7 +107,7 @@ impl Data {
                 }
                 let is_gone = self.cluster.data_servers.lost_targets().contains(&target);
                 let mut report = CleanReport::default();
-                if is_gone || self.clean_target(target, &mut report).await.is_ok() {
+                if is_gone || self.clean_target(target, Only::LeftChain, &mut report).await.is_ok() {
                     self.cluster.forget_left_behind(target);
                     let objects = report.objects_removed;
                     tracing::info!(target = %format!("{:016x}", target.0), objects, "a target left chains: objects removed");
@@ -134,7 +135,7 @@ impl Data {
             let id = target.target;
             let why = match target.alive {
                 false => "its data server is away".to_owned(),
-                true => match self.clean_target(id, &mut report).await {
+                true => match self.clean_target(id, Only::LeftBehind, &mut report).await {
                     Ok(()) => {
                         report.targets_cleaned += 1;
                         continue;
@@ -150,14 +151,20 @@ impl Data {
         report
     }
 
-    async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), FileError> {
+    /// Removes orphans, and of what the target has left behind, `of_left_behind`.
+    async fn clean_target(
+        &self,
+        target: TargetId,
+        of_left_behind: Only,
+        report: &mut CleanReport,
+    ) -> Result<(), FileError> {
         let mut after = None;
         loop {
             let page = self.list_objects(target, after).await?;
             report.objects_seen += page.objects.len() as u64;
             let ByOwner { orphans, left_behind, .. } = self.by_owner(target, &page.objects)?;
-            report.objects_removed += self.remove_orphans(target, &orphans, false).await?;
-            report.objects_removed += self.remove_orphans(target, &left_behind, true).await?;
+            report.objects_removed += self.remove_orphans(target, &orphans, Only::All).await?;
+            report.objects_removed += self.remove_orphans(target, &left_behind, of_left_behind).await?;
             after = page.next();
             if after.is_none() {
                 return Ok(());
@@ -211,13 +218,13 @@ impl Data {
         Ok(split)
     }
 
-    /// Removes orphans. `left_behind`: only those whose chain the target has left, by the word of its data server,
-    /// which knows of a chain that takes the target back before any data come. Returns their number.
+    /// Removes orphans, or objects that the target has left behind, for which the data server decides: it knows of
+    /// a chain that takes the target back before any data come. Returns their number.
     pub(crate) async fn remove_orphans(
         &self,
         target: TargetId,
         orphans: &[ObjectEntry],
-        left_behind: bool,
+        only: Only,
     ) -> Result<u64, FileError> {
         let incarnation = incarnation(&*self.machine.view()?)?.0;
         let handle = |entry: &ObjectEntry| {
@@ -241,7 +248,7 @@ impl Data {
             .seal(&self.machine.key)
         };
         for some in orphans.chunks(REMOVE_MAX) {
-            self.remove_objects(target, some.iter().map(handle).collect(), left_behind).await?;
+            self.remove_objects(target, some.iter().map(handle).collect(), only).await?;
         }
         Ok(orphans.len() as u64)
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use namespace::{ChainId, InodeId, NodeKey, TargetId, read};
 use tokio::time::Instant;
 use wire::data::ObjectEntry;
+use wire::data::remove::Only;
 
 use crate::data::Data;
 use crate::data::orphans::ByOwner;
@@ -107,7 +108,7 @@ impl Data {
             orphans.extend(left_behind);
             match self.held_back_by_restore() {
                 Some(_) => remaining.orphans += orphans.len() as u64,
-                None => drop(self.remove_orphans(target, &orphans, false).await?),
+                None => drop(self.remove_orphans(target, &orphans, Only::All).await?),
             }
             for (inode, of_file) in by_inode(&owned) {
                 if Instant::now() > until {
@@ -149,7 +150,7 @@ impl Data {
             handles.filter(|(column, _)| is_left(*column)).map(|(_, (_, _, handle))| handle).collect();
         let count = left.len() as u64;
         // A draining server gets no new objects.
-        self.remove_objects(target, left, false).await?;
+        self.remove_objects(target, left, Only::All).await?;
         Ok(objects.saturating_sub(count))
     }
 }

@@ -3,16 +3,27 @@
 use bytes::Bytes;
 
 use super::Status;
-use crate::xdr_struct;
+use crate::{xdr_enum, xdr_struct};
+
+xdr_enum! {
+    /// Condition of a removal, which the data server knows better than the caller.
+    pub enum Only {
+        /// None.
+        All = 0,
+        /// Objects with copies whose chain the target has left.
+        LeftChain = 1,
+        /// These, and objects without copies.
+        LeftBehind = 2,
+    }
+}
 
 xdr_struct! {
     /// The arguments.
     pub struct Args {
         /// The objects.
         pub handles: Vec<Bytes>,
-        /// Only those that were left behind: of a chain that the target is no member of now, or without copies and
-        /// unchanged for an hour.
-        pub left_behind: bool,
+        /// Those of them that are removed.
+        pub only: Only,
     }
 }
 

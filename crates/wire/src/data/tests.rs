@@ -41,7 +41,7 @@ fn calls() -> Vec<Call> {
         Call::Write(write::Args { handle: handle(), offset: 9, stable: true, data: data() }),
         Call::Commit(commit::Args { handle: handle() }),
         Call::Truncate(truncate::Args { handle: handle(), len: 5 }),
-        Call::Remove(remove::Args { handles: vec![handle(), Bytes::new()], left_behind: true }),
+        Call::Remove(remove::Args { handles: vec![handle(), Bytes::new()], only: remove::Only::LeftBehind }),
         Call::List(list::Args { target: 4, after, max: 100, chain: 0 }),
         Call::List(list::Args { target: 4, after: None, max: 100, chain: 9 }),
         Call::Status(status::Args {}),
