@@ -9,7 +9,7 @@ use wire::data::{Piece, Procedure, Status, copy, seek};
 use wire::handle::ObjectHandle;
 
 use super::forward::{NotPassed, done};
-use super::locks::{Kind, WHOLE};
+use super::locks::{Kind, RangeLock, WHOLE};
 use super::objects::Ready;
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
@@ -127,11 +127,7 @@ impl Chains {
         Ok(done(&found, &chain, None))
     }
 
-    async fn lock_to_copy(
-        &self,
-        found: &Found,
-        deadline: Instant,
-    ) -> Result<super::locks::RangeLock, Status> {
+    async fn lock_to_copy(&self, found: &Found, deadline: Instant) -> Result<RangeLock, Status> {
         let asked = self.locks.ask((found.handle.target, found.object.name), WHOLE, Kind::Alone);
         timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)
     }
@@ -227,27 +223,29 @@ impl Chains {
 
 impl Chains {
     /// Makes this member's object as long as the next member's, after that one refused a write: else the object
-    /// could be longer here, by zeros. The caller has given up the lock of the write.
-    pub(super) async fn undo_length(&self, found: &Found) -> Result<(), Trouble> {
-        let (target, name, id) = (&found.target, found.object.name, found.handle.chain);
+    /// could be longer here, by zeros. `lock`: that of the write. Nothing that waits for it sees the zeros: the
+    /// question whether a column is empty, before the column moves to another chain.
+    pub(super) async fn undo_length(&self, found: &Found, lock: RangeLock) -> Result<(), Trouble> {
+        let (target, object, id) = (&found.target, found.object, found.handle.chain);
         // No other change is under way: what the next member has is what all have.
-        let _lock = self.locks.ask((found.handle.target, name), WHOLE, Kind::Alone).held().await;
+        let _lock = lock.widen().held().await;
         loop {
-            // With its present epoch: it may have been raised since.
-            let mark = target.run(move |o| o.mark_of(name)).await.map_err(|e| self.own_failure(found, e))?;
-            let Some(now) = mark.and_then(|mark| Found::own(target, name, mark)) else { return Ok(()) };
             let chain = self.table.get(id).ok_or(Status::StaleChain)?;
             chain.member(found.handle.target).ok_or(Status::StaleChain)?;
             let Some(next) = next_in(&chain, found) else { return Ok(()) };
-            let handle = ObjectHandle { target: next.target, chain_version: chain.version, ..now.handle };
-            let args = seek::Args { handle: handle.seal(&self.key), offset: 0, what: seek::What::End };
+            let handle = ObjectHandle { target: next.target, chain_version: chain.version, ..found.handle };
+            let args = seek::Args {
+                handle: handle.seal_for(found.holder, &self.key),
+                offset: 0,
+                what: seek::What::End,
+            };
             let peer = self.peers.get(next.address, Use::Fetch);
             let answer: Result<seek::Res, _> =
                 peer.call(Procedure::Seek as u32, &args, LENGTH_TIME_MAX).await;
             match answer {
                 Ok(Ok(seek::ResOk { found: Some(len) })) => {
-                    let shorten = move |o: &crate::Objects| match o.length(now.object)? > len {
-                        true => o.set_length(name, len),
+                    let shorten = move |o: &crate::Objects| match o.length(object)? > len {
+                        true => o.set_length(object.name, len),
                         false => Ok(()),
                     };
                     return target.run(shorten).await.map_err(|error| self.own_failure(found, error));

@@ -227,9 +227,8 @@ impl Chains {
             Err(NotPassed::NoMember) => Err(Status::StaleChain.into()),
             Err(NotPassed::Refused(status)) => {
                 self.undo(&found, &change, length).await?;
-                drop(lock);
                 if let Change::Write { .. } = change {
-                    self.undo_length(&found).await?;
+                    self.undo_length(&found, lock).await?;
                 }
                 Err(status.into())
             }

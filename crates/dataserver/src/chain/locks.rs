@@ -80,8 +80,15 @@ impl RangeLocks {
             objects.remove(key);
             return;
         }
-        for at in 0..queue.entries.len() {
-            let (earlier, rest) = queue.entries.split_at_mut(at);
+        queue.grant();
+    }
+}
+
+impl Queue {
+    /// Tells those that have to wait no longer.
+    fn grant(&mut self) {
+        for at in 0..self.entries.len() {
+            let (earlier, rest) = self.entries.split_at_mut(at);
             let entry = &mut rest[0];
             if entry.waits.is_some() && !earlier.iter().any(|other| other.meets(entry)) {
                 // A waiter that has gone away releases its lock as it goes.
@@ -117,6 +124,28 @@ pub(crate) struct RangeLock {
     locks: Arc<RangeLocks>,
     key: Key,
     id: u64,
+}
+
+impl RangeLock {
+    /// Gives the range up for a lock of the whole object, before all that wait now: none of them sees what this
+    /// one does in between.
+    pub(crate) fn widen(mut self) -> Asked {
+        let locks = Arc::clone(&self.locks);
+        let mut objects = locks.objects.lock();
+        let queue = objects.entry(self.key).or_default();
+        queue.entries.retain(|entry| entry.id != self.id);
+        // Locks that are held do not meet those that wait before them.
+        queue.entries.sort_by_key(|entry| entry.waits.is_some());
+        let held = queue.entries.partition_point(|entry| entry.waits.is_none());
+        let (tell, granted) = oneshot::channel();
+        self.id = queue.next_id;
+        queue.next_id += 1;
+        let entry = Entry { id: self.id, range: WHOLE, kind: Kind::Alone, waits: Some(tell) };
+        queue.entries.insert(held, entry);
+        queue.grant();
+        drop(objects);
+        Asked { lock: self, granted: Some(granted) }
+    }
 }
 
 impl Drop for RangeLock {
@@ -159,6 +188,28 @@ mod tests {
         drop(beside);
         second.held().await;
         drop((read, more, other));
+        assert!(locks.objects.lock().is_empty(), "nothing stays");
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_is_widened_comes_before_those_that_wait() {
+        let locks = Arc::new(RangeLocks::default());
+        let ask = |range, kind| locks.ask(key(1), range, kind);
+        let is_granted =
+            |asked: &mut Asked| asked.granted.as_mut().is_none_or(|told| told.try_recv().is_ok());
+        let (first, second) = (ask(0..10, Kind::Alone).held().await, ask(10..20, Kind::Alone).held().await);
+        let mut waits = ask(0..20, Kind::Shared);
+        let beyond = ask(20..30, Kind::Alone).held().await;
+        let mut first = first.widen();
+        let mut second = second.widen();
+        assert!(![&mut first, &mut second, &mut waits].into_iter().any(is_granted), "one writes beyond");
+        drop(beyond);
+        assert!(is_granted(&mut second) && !is_granted(&mut first));
+        drop(second);
+        assert!(is_granted(&mut first) && !is_granted(&mut waits));
+        drop(first);
+        assert!(is_granted(&mut waits));
+        drop(waits);
         assert!(locks.objects.lock().is_empty(), "nothing stays");
     }
 }

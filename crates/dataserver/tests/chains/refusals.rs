@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use host::SystemEntropy;
 use nfs::{Answer, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
+use tokio::sync::Semaphore;
 use wire::data::{Call, PROGRAM, Procedure, Reply, Run, Status, VERSION};
 use wire::data::{list, read_plus, seek, write};
 use wire::handle::ObjectHandle;
@@ -12,8 +13,14 @@ use wire::rpc::Rejection;
 
 use crate::{Away, In, Refilling, World, call, key, peer_key, until};
 
-/// A member without room, whose object has these bytes.
-struct Full(PeerAuth, &'static [u8]);
+/// A member without room.
+struct Full {
+    auth: PeerAuth,
+    /// Bytes of its object.
+    bytes: &'static [u8],
+    /// Writes that it may answer.
+    answers: Arc<Semaphore>,
+}
 
 impl PrivateProgram for Full {
     fn number(&self) -> u32 {
@@ -25,19 +32,23 @@ impl PrivateProgram for Full {
     }
 
     fn peer_auth(&self) -> &PeerAuth {
-        &self.0
+        &self.auth
     }
 
     fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
             let reply = match Call::of_number(call.header.procedure, &mut call.arguments)? {
-                Call::Write(_) => Reply::Write(Err(Status::NoSpace)),
-                Call::ReadPlus(_) if self.1.is_empty() => Reply::ReadPlus(Err(Status::ChainWaits)),
-                Call::ReadPlus(args) => {
-                    let data = Bytes::from_static(&self.1[(args.offset as usize).min(self.1.len())..]).into();
-                    Reply::ReadPlus(Ok(read_plus::ResOk { runs: vec![Run::Data(data)] }))
+                Call::Write(_) => {
+                    self.answers.acquire().await.unwrap().forget();
+                    Reply::Write(Err(Status::NoSpace))
                 }
-                Call::Seek(_) => Reply::Seek(Ok(seek::ResOk { found: Some(self.1.len() as u64) })),
+                Call::ReadPlus(_) if self.bytes.is_empty() => Reply::ReadPlus(Err(Status::ChainWaits)),
+                Call::ReadPlus(args) => {
+                    let data = &self.bytes[(args.offset as usize).min(self.bytes.len())..];
+                    let runs = vec![Run::Data(Bytes::from_static(data).into())];
+                    Reply::ReadPlus(Ok(read_plus::ResOk { runs }))
+                }
+                Call::Seek(_) => Reply::Seek(Ok(seek::ResOk { found: Some(self.bytes.len() as u64) })),
                 _ => return Err(Rejection::SystemError),
             };
             Ok(encoded(&reply))
@@ -46,8 +57,12 @@ impl PrivateProgram for Full {
 }
 
 async fn full(bytes: &'static [u8]) -> Server {
+    slow_full(bytes, Arc::new(Semaphore::new(10))).await
+}
+
+async fn slow_full(bytes: &'static [u8], answers: Arc<Semaphore>) -> Server {
     let auth = PeerAuth::new(peer_key(), Arc::new(SystemEntropy));
-    let full = Arc::new(nfs::Authenticated(Arc::new(Full(auth, bytes))));
+    let full = Arc::new(nfs::Authenticated(Arc::new(Full { auth, bytes, answers })));
     let any = "127.0.0.1:0".parse().unwrap();
     Server::start(any, Programs::new(vec![full]), Limits::default(), Arc::default()).await.unwrap()
 }
@@ -65,6 +80,32 @@ async fn a_write_that_the_next_member_has_no_room_for_is_taken_back() {
     assert_eq!(world.read(0, 5, 0, 10).await.unwrap(), &b"before"[..], "the lock is free");
     assert_eq!(world.write(0, 5, 4, &b"XXXX"[..]).await, Err(Status::NoSpace));
     assert_eq!(world.bytes_at(0, 5).unwrap(), b"before", "it is not longer");
+}
+
+/// The metaserver asks so whether the column may move to another chain.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_write_sees_nothing_of_it_when_it_is_taken_back() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"old"[..]).await.unwrap();
+    let answers = Arc::new(Semaphore::new(0));
+    let full = slow_full(b"old", Arc::clone(&answers)).await;
+    world.instead = Some((1, full.address()));
+    world.change(&[In, In]);
+    for _ in 0..20 {
+        let write = world.begin_write(0, 5, 3, &b"XX"[..]);
+        until("the head has written", || world.bytes_at(0, 5).unwrap() == b"oldXX").await;
+        let waits = world.nodes[0].ds.chain_metrics().waiting.get();
+        let (peer, handle) = (world.peer(0), world.at(0, 5));
+        let end = tokio::spawn(async move {
+            let args = seek::Args { handle, offset: 0, what: seek::What::End };
+            call::<seek::Res>(&peer, Procedure::Seek, &args).await.unwrap()
+        });
+        until("it waits for the write", || world.nodes[0].ds.chain_metrics().waiting.get() > waits).await;
+        answers.add_permits(1);
+        assert_eq!(end.await.unwrap().unwrap().found, Some(3), "nothing is written");
+        assert_eq!(write.await.unwrap(), Err(Status::NoSpace));
+    }
 }
 
 /// The member without room starts again, and has nothing yet.

@@ -142,10 +142,11 @@ pub async fn mount(ip: Ipv4Addr) -> Client {
 
 /// Group of metaservers, and data servers that are configured with the first one only.
 pub struct Cluster {
-    pub dir: TempDir,
     pub metaservers: Vec<(Ipv4Addr, Option<Process>)>,
     pub data_servers: Vec<Option<Process>>,
     pub data_server_ips: Vec<Ipv4Addr>,
+    /// Last: the servers print their logs when they are dropped by a test that fails.
+    pub dir: TempDir,
 }
 
 impl Cluster {

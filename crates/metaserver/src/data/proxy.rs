@@ -155,7 +155,7 @@ impl Data {
         let mut inode = inode;
         loop {
             match self.read_columns(inode, offset, count).await {
-                Err(FileError::StaleEpoch) => now = self.inode_after_raise(inode).await?,
+                Err(FileError::StaleEpoch) => now = self.inode_after_change(inode).await?,
                 outcome => return outcome,
             }
             inode = &now;
@@ -242,12 +242,12 @@ impl Data {
         outcome
     }
 
-    /// The file as it is now, after a raise of its epoch: for a request that is held, and whose client still has
-    /// its state.
+    /// The file as it is a moment later, after a raise of its epoch or another change: for a request that is held,
+    /// and whose client still has its state.
     ///
     /// # Errors
     /// `Delay` in other cases, and while the file is truncated.
-    async fn inode_after_raise(&self, before: &Inode) -> Result<Inode, FileError> {
+    async fn inode_after_change(&self, before: &Inode) -> Result<Inode, FileError> {
         wait_for_return(FileError::Delay).await?;
         let view = self.machine.view()?;
         let now = self.machine.inode(&*view, before.id)?;
@@ -304,13 +304,19 @@ impl Data {
             match self.write_data(&inode, offset, payload.clone(), stable).await {
                 Ok(()) => return Ok(inode),
                 Err(FileError::NoAnswer | FileError::StaleEpoch) => {
-                    inode = self.inode_after_raise(&inode).await?;
+                    inode = self.inode_after_change(&inode).await?;
                 }
                 Err(status @ (FileError::NoSpace | FileError::Io | FileError::ReadOnly))
                     if relocations < RELOCATIONS_MAX =>
                 {
-                    relocations += 1;
-                    inode = self.relocate(&inode).await?.ok_or(status)?;
+                    inode = match self.relocate(&inode).await {
+                        // Other columns are written at the same time.
+                        Err(FileError::Delay) => self.inode_after_change(&inode).await?,
+                        moved => {
+                            relocations += 1;
+                            moved?.ok_or(status)?
+                        }
+                    };
                 }
                 Err(status) => return Err(status),
             }
