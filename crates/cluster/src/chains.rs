@@ -7,6 +7,7 @@
 //! leader: watch ─▶ a member is silent, failed, or back ─▶ ChangeChains ─▶ CHAIN to the members
 //! ```
 
+mod adopt;
 mod balance;
 mod known;
 pub(crate) mod lease;
@@ -51,6 +52,8 @@ pub(crate) struct Chains {
     refusals: Refusals,
     /// Targets with objects of chains that they left since this metaserver leads.
     left_behind: Mutex<BTreeSet<TargetId>>,
+    /// What targets told of chains in doubt.
+    heard: tokio::sync::Mutex<adopt::Heard>,
 }
 
 /// Machines of the data servers, by target: those with one address are on one machine.
@@ -198,7 +201,7 @@ fn to_wire(chain: &Chain, map: &ClusterMap) -> data::Chain {
         let state = match member.state {
             MemberState::In => data::MemberState::In,
             MemberState::Refilling => data::MemberState::Refilling,
-            MemberState::Away => data::MemberState::Away,
+            MemberState::Away | MemberState::Doubted => data::MemberState::Away,
         };
         data::Member { target: member.target.0, address: Bytes::from(address.unwrap_or_default()), state }
     };

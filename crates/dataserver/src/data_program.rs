@@ -100,7 +100,12 @@ impl DataProgram {
             Call::ReadPlus(args) => Reply::ReadPlus(self.read_plus(args).await),
             Call::Make(args) => Reply::Make(self.make(args).await),
             Call::Stat(args) => Reply::Stat(self.stat(args).await),
+            Call::ChainRecords(args) => Reply::ChainRecords(match self.targets.get(args.target) {
+                Some(target) => Ok(target.chain_records().page(args.after)),
+                None => Err(Status::NotFound),
+            }),
             Call::Chain(args) => {
+                self.targets.note_chains(&args.chains);
                 self.chains.table.tell(&args.chains);
                 let serves =
                     |stop: &&chain::Stop| !self.chains.table.stop(stop.chain, stop.version, stop.target);
@@ -407,5 +412,6 @@ fn failed(reply: &Reply) -> bool {
         Reply::Mend(res) => res.is_err(),
         Reply::Block(res) => res.is_err(),
         Reply::Usage(res) => res.is_err(),
+        Reply::ChainRecords(res) => res.is_err(),
     }
 }

@@ -151,6 +151,11 @@ impl Targets {
         self.all.iter().find(|t| t.id() == id).cloned()
     }
 
+    /// The targets that are here.
+    pub(crate) fn all(&self) -> &[Arc<Target>] {
+        &self.all
+    }
+
     /// Ids of the targets that are here.
     pub(crate) fn ids(&self) -> Vec<u64> {
         self.all.iter().map(|target| target.id()).collect()

@@ -5,6 +5,7 @@
 //! target.toml    format, cluster, target id: written last, so a directory that has it is whole
 //! objects/00 … objects/ff
 //! scrub.toml     progress of the scrubber
+//! chains         the latest known versions of its chains
 //! changes.log    objects whose checksums on the disk need not fit: see `checksums::change_log`
 //! trash/         removed objects, for a while
 //! ```
@@ -20,6 +21,7 @@ use host::{Clock, Entropy, SystemClock, private};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
+use crate::chain::ChainRecords;
 use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums, ScrubRecord};
 use crate::disk::{Disk, SystemDisk};
 use crate::held_dir::HeldDir;
@@ -102,6 +104,7 @@ pub struct Target {
     reflinks: bool,
     objects: Objects,
     scrub: Mutex<ScrubRecord>,
+    chain_records: ChainRecords,
     _lock: File,
 }
 
@@ -194,6 +197,7 @@ impl Target {
         let reflinks = reflinks(dir);
         let identity = Mutex::new(identity);
         let scrub = Mutex::new(ScrubRecord::read(dir));
+        let chain_records = ChainRecords::open(dir);
         Ok(Arc::new(Self {
             identity,
             id,
@@ -203,6 +207,7 @@ impl Target {
             reflinks,
             objects,
             scrub,
+            chain_records,
             _lock: lock,
         }))
     }
@@ -316,6 +321,11 @@ impl Target {
     #[must_use]
     pub fn reflinks(&self) -> bool {
         self.reflinks
+    }
+
+    /// What it knows of its chains.
+    pub(crate) fn chain_records(&self) -> &ChainRecords {
+        &self.chain_records
     }
 
     /// The scrub under way, and the last one.

@@ -16,6 +16,9 @@
 //! **A process that starts again has forgotten unsynced writes.** A member is in by its process. When its data
 //! server reports another one, the member counts as away ([`present_chain`]), until the leader has it refilled.
 //! When all members that were in have started again, the first that is there leads, with another write verifier.
+//!
+//! **A backup knows old members.** After a restore the members that were in are in doubt, until data servers have told
+//! which ones were in last ([`ChainStep::Adopt`]).
 
 use std::collections::BTreeSet;
 
@@ -30,6 +33,8 @@ use crate::{DataServer, DataServerId, Error, Reply, TargetId, Time, cluster_map,
 pub const COPIES_MAX: usize = 3;
 /// Maximum of chains: 64 for each of a thousand targets. All are in the memory of each metaserver.
 pub const CHAINS_MAX: u32 = 65_536;
+/// Maximum of versions that data servers may tell of: no chain changes that often.
+const VERSION_MAX: u32 = u32::MAX / 2;
 /// Maximum of chains that one command makes or changes: with the index, within
 /// [`crate::RECORDS_OF_COMMAND_MAX`] records.
 pub const CHAINS_OF_COMMAND_MAX: usize = 200;
@@ -53,6 +58,8 @@ pub enum MemberState {
     Refilling,
     /// It gets nothing.
     Away,
+    /// As `Away`: it was in when a backup was taken, which the group was restored from since.
+    Doubted,
 }
 
 /// Member of a chain.
@@ -103,6 +110,12 @@ impl Chain {
         self.members.iter().any(|member| member.target == target)
     }
 
+    /// True if a restore from a backup put its members in doubt, and no member is known to have all data yet.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        self.head().is_none() && self.with_state(MemberState::Doubted).next().is_some()
+    }
+
     /// The chain as it is when targets have these processes now; none: the target has no data server.
     #[must_use]
     pub fn with_processes(mut self, process_of: impl Fn(TargetId) -> Option<u64>) -> Self {
@@ -146,6 +159,12 @@ pub enum ChainStep {
     Move(TargetId, TargetId),
     /// The target is a member no more: enough others have all data. Ends a [`ChainStep::Move`].
     Drop(TargetId),
+    /// The group is restored from a backup: no member is known to have all data. Not a new version: data servers may
+    /// know later ones.
+    Doubt,
+    /// These targets were in last, in this version, by the word of data servers. The first is in, with a new write
+    /// verifier; the others are away, as are members of before, where fewer than the wanted number were in.
+    Adopt([Option<TargetId>; COPIES_MAX], u32),
 }
 
 /// A new chain: its random id, and its targets.
@@ -224,21 +243,17 @@ pub(crate) fn change(plan: &mut Plan<'_>, changes: &[ChainChange]) -> Result<Rep
         let Some(chain) = present_chain(plan.view(), *id)?.filter(|chain| chain.version == *version) else {
             continue;
         };
+        let before: Vec<TargetId> = chain.members.iter().map(|member| member.target).collect();
         let Some(mut chain) = step_of(plan, chain, *step)? else { continue };
-        chain.version += 1;
+        chain.version += u32::from(*step != ChainStep::Doubt);
         // In, then refilled, then away, each in the order of before.
         chain.members.sort_by_key(|member| member.state);
         plan.put(&keys::chain(*id), &chain)?;
-        match step {
-            ChainStep::Replace(from, to) => {
-                plan.delete(&keys::chain_of_target(*from, *id));
-                plan.mark(&keys::chain_of_target(*to, *id));
-            }
-            ChainStep::Add(target) | ChainStep::Move(_, target) => {
-                plan.mark(&keys::chain_of_target(*target, *id));
-            }
-            ChainStep::Drop(target) => plan.delete(&keys::chain_of_target(*target, *id)),
-            ChainStep::Leave(_) | ChainStep::Return(_) | ChainStep::Complete(_) | ChainStep::Lead(_) => {}
+        for target in before.iter().filter(|target| !chain.has(**target)) {
+            plan.delete(&keys::chain_of_target(*target, *id));
+        }
+        for member in chain.members.iter().filter(|member| !before.contains(&member.target)) {
+            plan.mark(&keys::chain_of_target(member.target, *id));
         }
         is_news = true;
     }
@@ -273,6 +288,8 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
             chain.verifier = plan.random();
             (target, None, MemberState::In)
         }
+        ChainStep::Doubt => return Ok(Some(doubted(recorded))),
+        ChainStep::Adopt(members, version) => return adopted(plan, recorded, &members, version),
         ChainStep::Drop(target) => {
             let others = chain.with_state(MemberState::In).filter(|other| *other != target).count();
             let before = chain.members.len();
@@ -322,6 +339,53 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
         return Ok(None);
     };
     *member = ChainMember { target, state: to, process, since: plan.now() };
+    Ok(Some(chain))
+}
+
+fn doubted(mut chain: Chain) -> Chain {
+    for member in &mut chain.members {
+        member.state = match member.state {
+            MemberState::In | MemberState::Doubted => MemberState::Doubted,
+            MemberState::Refilling | MemberState::Away => MemberState::Away,
+        };
+    }
+    chain.leaving = None;
+    chain
+}
+
+/// None: a member is in already, the first of `members` has no data server, or there is no such version.
+fn adopted(
+    plan: &Plan<'_>,
+    mut chain: Chain,
+    members: &[Option<TargetId>],
+    version: u32,
+) -> Result<Option<Chain>, Stop> {
+    if chain.head().is_some() || version > VERSION_MAX {
+        return Ok(None);
+    }
+    let was_there = chain.members.iter().map(|member| member.target);
+    let wanted: Vec<TargetId> = members.iter().copied().flatten().chain(was_there).collect();
+    let known = members.iter().flatten().count().max(usize::from(chain.copies));
+    let (mut servers, mut adopted) = (BTreeSet::new(), Vec::<ChainMember>::new());
+    for target in wanted {
+        let is_there = adopted.iter().any(|member| member.target == target);
+        if is_there || adopted.len() >= known {
+            continue;
+        }
+        let server = server_of(plan.view(), target)?;
+        let state = match (&server, adopted.is_empty()) {
+            (Some(_), true) => MemberState::In,
+            (None, true) => return Ok(None),
+            (..) => MemberState::Away,
+        };
+        if server.as_ref().is_none_or(|server| servers.insert(server.id)) {
+            let process = server.map_or(0, |server| server.process);
+            adopted.push(ChainMember { target, state, process, since: plan.now() });
+        }
+    }
+    chain.members = adopted;
+    chain.verifier = plan.random();
+    chain.version = chain.version.max(version);
     Ok(Some(chain))
 }
 

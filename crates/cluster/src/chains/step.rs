@@ -96,7 +96,7 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
                     return Some(ChainStep::Add(by));
                 }
             }
-            (MemberState::In | MemberState::Refilling, ..) => {}
+            (MemberState::In | MemberState::Refilling | MemberState::Doubted, ..) => {}
         }
     }
     // The server that drained serves again. A member that moves is the one to be dropped, once it is heard of.

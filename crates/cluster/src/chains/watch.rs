@@ -36,6 +36,10 @@ fn log_changes(changes: &[ChainChange]) {
                 (target, "a target takes a place in chains, and is refilled")
             }
             ChainStep::Drop(target) => (target, "a target is not needed in chains any more"),
+            ChainStep::Adopt([Some(target), ..], _) => {
+                (target, "a target leads chains again after the restore")
+            }
+            ChainStep::Adopt(..) | ChainStep::Doubt => continue,
         };
         *counts.entry((target, what)).or_default() += 1;
     }
@@ -56,7 +60,8 @@ impl Cluster {
                 continue;
             }
             looks = looks.wrapping_add(1);
-            let steps = self.chain_steps();
+            let mut steps = self.chain_steps();
+            steps.extend(self.adoptions().await);
             if !steps.is_empty()
                 && let Err(error) = self.change_chains(&steps).await
             {

@@ -156,6 +156,7 @@ impl DataProgram {
             // None of these names one object.
             Call::List(_) => Ok(Reply::List(Err(Status::Invalid))),
             Call::Usage(_) => Ok(Reply::Usage(Err(Status::Invalid))),
+            Call::ChainRecords(_) => Ok(Reply::ChainRecords(Err(Status::Invalid))),
             Call::Status(_) => Ok(Reply::Status(Err(Status::Invalid))),
             Call::Chain(_) => Ok(Reply::Chain(Err(Status::Invalid))),
             Call::Make(_) => Ok(Reply::Make(Err(Status::Invalid))),
@@ -317,6 +318,6 @@ fn handle_of(call: &Call) -> Option<&Bytes> {
         Call::Mend(args) => Some(&args.handle),
         Call::Block(args) => Some(&args.handle),
         Call::Make(_) | Call::Remove(_) | Call::Stat(_) => None,
-        Call::List(_) | Call::Usage(_) | Call::Status(_) | Call::Chain(_) => None,
+        Call::List(_) | Call::Usage(_) | Call::Status(_) | Call::Chain(_) | Call::ChainRecords(_) => None,
     }
 }

@@ -48,6 +48,7 @@ mod mend;
 mod metrics;
 mod objects;
 mod read;
+mod records;
 mod refill;
 mod stat;
 mod stuck;
@@ -69,6 +70,7 @@ use wire::handle::HandleKey;
 pub(crate) use change::Change;
 pub(crate) use copy::Source;
 pub use metrics::ChainMetrics;
+pub(crate) use records::ChainRecords;
 
 use crate::data_program::refusal;
 use crate::objects::ObjectError;

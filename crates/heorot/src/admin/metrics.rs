@@ -94,6 +94,7 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         ("chains_refilling", "Chains whose members lack data, and get it", status.chains.refilling),
         ("chains_moving", "Chains with all copies that move to another target", status.chains.moving),
         ("chains_incomplete", "Chains with a member that is away", status.chains.incomplete),
+        ("chains_in_doubt", "Chains that wait since a restore from a backup", status.chains.in_doubt),
         ("chains_waiting", "Chains without a member that has all data", status.chains.waiting),
         ("uptime_seconds", "Since the process started", status.uptime_seconds),
         ("commands_given_up", "Commands that broke an invariant of the state machine", replica::faults()),

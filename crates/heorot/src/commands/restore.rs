@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::{Clock, Entropy, SystemClock, SystemEntropy};
-use namespace::{Command, Proposal, Stamp, Time, read};
+use namespace::{CHAINS_OF_COMMAND_MAX, ChainChange, ChainStep, Command, Proposal, Stamp, Time, read};
 use replica::{BackupHead, BackupReader, Environment, Member, Replica, ReplicaConfig};
 use store::{RedbStore, Store};
 
@@ -100,9 +100,27 @@ fn begin(dir: &Path, store: Arc<dyn Store>, id: u64, applied: u64) -> Result<usi
     let config = ReplicaConfig { id, ..ReplicaConfig::alone(dir.to_owned(), 0) };
     let replica = Replica::open(config, store, stamp(), Arc::new(()), Arc::new(()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(end_clients(&replica));
+    let ended = runtime.block_on(async {
+        doubt_chains(&replica).await?;
+        end_clients(&replica).await
+    });
     replica.stop();
     ended
+}
+
+/// Members of chains may have changed since the backup: data servers know which ones have the data.
+async fn doubt_chains(replica: &Replica) -> Result<(), Failure> {
+    let chains = read::chains(&*replica.view()?)?;
+    let doubt = |chain: &namespace::Chain| {
+        let (chain, version) = (chain.id, chain.version);
+        ChainChange { chain, version, step: ChainStep::Doubt }
+    };
+    let changes: Vec<ChainChange> = chains.iter().map(doubt).collect();
+    for changes in changes.chunks(CHAINS_OF_COMMAND_MAX) {
+        let command = Command::ChangeChains { changes: changes.to_vec() };
+        replica.propose(Proposal::new(stamp(), None, command)).await?;
+    }
+    Ok(())
 }
 
 async fn end_clients(replica: &Replica) -> Result<usize, Failure> {

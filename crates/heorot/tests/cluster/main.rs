@@ -11,6 +11,7 @@ mod name_space;
 mod no_quorum;
 mod nodes;
 mod quiet_logs;
+mod restored_chains;
 mod servers;
 mod small_disk;
 mod status;

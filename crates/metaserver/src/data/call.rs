@@ -176,6 +176,7 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::Status
         | Procedure::List
         | Procedure::Usage
+        | Procedure::ChainRecords
         | Procedure::Commit
         | Procedure::Chain
         | Procedure::Block => true,

@@ -210,7 +210,8 @@ impl Data {
             let device = read::device(&*view, layout.device)?;
             // An unknown device is damage: its objects count as owned, and are not removed.
             let chain = device.map(|device| layout.chain(&device.chains, entry.column));
-            match chain.is_none_or(|chain| chain.is_some_and(|chain| self.cluster.is_member(chain, target))) {
+            let is_its_own = |chain| self.cluster.is_member(chain, target) || self.cluster.is_in_doubt(chain);
+            match chain.is_none_or(|chain| chain.is_some_and(is_its_own)) {
                 true => split.owned.push(*entry),
                 false => split.left_behind.push(*entry),
             }

@@ -113,7 +113,9 @@ fn chains(view: &dyn View, head: &MapHead, findings: &mut Findings) -> Result<()
         .expect(head.chains as usize == chains.len(), || format!("{} chains, and {head:?}", chains.len()));
     let mut of_targets = Vec::new();
     for (key, chain) in &chains {
-        let has_one_in = chain.members.iter().any(|member| member.state == MemberState::In);
+        let has_data =
+            |member: &crate::ChainMember| matches!(member.state, MemberState::In | MemberState::Doubted);
+        let has_one_in = chain.members.iter().any(has_data);
         let is_in_order = chain.members.is_sorted_by_key(|member| member.state);
         findings
             .expect(*key == keys::chain(chain.id) && has_one_in && is_in_order && chain.version > 0, || {

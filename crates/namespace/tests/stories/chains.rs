@@ -1,6 +1,6 @@
 //! Chains: the members that have all data, and those that have not.
 
-use namespace::MemberState::{Away, In, Refilling};
+use namespace::MemberState::{Away, Doubted, In, Refilling};
 use namespace::*;
 
 use crate::world::*;
@@ -157,4 +157,32 @@ fn a_member_moves_to_another_target_when_that_one_has_all_data() {
     // A chain that lacks a member does not move.
     assert!(step(&mut w, ChainStep::Leave(TargetId(40))));
     assert!(!step(&mut w, ChainStep::Move(TargetId(40), from)), "it is away");
+}
+
+#[test]
+fn after_a_restore_the_members_are_those_that_were_in_last() {
+    let mut w = chain_of_three();
+    assert!(step(&mut w, ChainStep::Leave(TargetId(20))));
+    let adopt =
+        |targets: [Option<u64>; 3], version| ChainStep::Adopt(targets.map(|t| t.map(TargetId)), version);
+    assert!(!step(&mut w, adopt([Some(40), None, None], 7)), "there are members with all data");
+    let (version, verifier) = (chain(&w).version, chain(&w).verifier);
+    step(&mut w, ChainStep::Doubt);
+    assert_eq!(members(&w), [(20, Away), (10, Doubted), (30, Doubted)]);
+    assert_eq!((chain(&w).version, chain(&w).head()), (version, None));
+    for refused in
+        [ChainStep::Lead(TargetId(10)), ChainStep::Return(TargetId(20)), ChainStep::Leave(TargetId(10))]
+    {
+        assert!(!step(&mut w, refused), "{refused:?}");
+    }
+    assert!(!step(&mut w, adopt([Some(99), None, None], 7)), "no such target");
+    assert!(!step(&mut w, adopt([Some(40), None, None], u32::MAX)), "no such version");
+    let change = ChainChange { chain: CHAIN, version, step: adopt([Some(40), Some(30), None], 7) };
+    w.apply(Command::ChangeChains { changes: vec![change] }).unwrap();
+    assert_eq!(members(&w), [(40, In), (30, Away), (20, Away)]);
+    assert_eq!(chain(&w).version, 8, "later than all that data servers know");
+    assert_ne!(chain(&w).verifier, verifier);
+    let of_target = |target| read::chains_of_target(&*w.view(), TargetId(target)).unwrap().len();
+    assert_eq!([10, 20, 30, 40].map(of_target), [0, 1, 1, 1]);
+    assert!(step(&mut w, ChainStep::Return(TargetId(30))) && step(&mut w, ChainStep::Complete(TargetId(30))));
 }

@@ -7,6 +7,7 @@
 pub mod allocate;
 pub mod block;
 pub mod chain;
+pub mod chain_records;
 pub mod commit;
 pub mod copy;
 pub mod list;
@@ -38,7 +39,7 @@ pub use crate::handshake::Status;
 /// RPC program number: "HEA" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// Version of the program.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 crate::rpc::program! {
     /// Reads from an object.
@@ -79,6 +80,8 @@ crate::rpc::program! {
     20 Block block "BLOCK";
     /// Counts the bytes of each chain on a target.
     21 Usage usage "USAGE";
+    /// Tells what a target knows of chains.
+    22 ChainRecords chain_records "CHAIN_RECORDS";
 }
 
 /// Write verifier: changes when a data server may have lost unstable writes.

@@ -8,8 +8,8 @@ use super::{
 };
 use super::{Chain, Member, MemberState};
 use super::{
-    allocate, block, chain, commit, copy, list, make, member, mend, punch, read, read_plus, remove, seek,
-    status,
+    allocate, block, chain, chain_records, commit, copy, list, make, member, mend, punch, read, read_plus,
+    remove, seek, status,
 };
 use super::{stat, truncate, usage, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
@@ -78,6 +78,7 @@ fn calls() -> Vec<Call> {
         }),
         Call::Block(block::Args { handle: handle(), block: 5 }),
         Call::Usage(usage::Args { target: 4, after }),
+        Call::ChainRecords(chain_records::Args { target: 4, after: Some(5) }),
     ]
 }
 
@@ -120,6 +121,10 @@ fn replies() -> Vec<Reply> {
             chains: vec![usage::ChainBytes { chain: 1, bytes: 2 }; 3],
             next: Some(ObjectName { inode: 3, column: 1 }),
         })),
+        Reply::ChainRecords(Ok(chain_records::ResOk {
+            records: vec![chain_records::ChainRecord { chain: 1, version: 2, members_in: vec![3, 4] }; 2],
+            done: true,
+        })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),
         Reply::Seek(Ok(seek::ResOk { found: Some(9) })),
         Reply::Seek(Ok(seek::ResOk { found: None })),
@@ -147,7 +152,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 19);
+    assert_eq!(Procedure::ALL.len(), 20);
 }
 
 #[test]

@@ -94,7 +94,11 @@ impl Metaserver {
                     NodeKey::Metaserver(_) => None,
                 })
                 .collect(),
-            chains: chains(&self.cluster.chains(), self.cluster.default_stripe().copies),
+            chains: {
+                let in_doubt = self.cluster.map().chains.iter().filter(|chain| chain.is_in_doubt()).count();
+                let counted = chains(&self.cluster.chains(), self.cluster.default_stripe().copies);
+                Chains { in_doubt: in_doubt as u64, ..counted }
+            },
             refused: self.refused_clients(),
             commands_given_up: replica::faults(),
             ..Status::default()
@@ -166,6 +170,7 @@ fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
         moving,
         incomplete: with(MemberState::Away),
         waiting: all.len() as u64 - with(MemberState::In),
+        in_doubt: 0,
         copies_of_new_files,
     }
 }

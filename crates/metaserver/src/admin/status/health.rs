@@ -223,11 +223,25 @@ fn data_servers(status: &Status, findings: &mut Findings) {
 }
 
 fn chains(status: &Status, findings: &mut Findings) {
-    let Chains { count, refilling, incomplete, waiting, .. } = status.chains;
-    if waiting > 0 {
+    let Chains { count, refilling, incomplete, waiting, in_doubt, .. } = status.chains;
+    if in_doubt > 0 {
         findings.add(
             Verdict::Failed,
-            format!("{waiting} of {count} chains of targets have no member with all data: their files wait"),
+            format!(
+                "{in_doubt} of {count} chains of targets wait since the restore, until the data servers that had their data last tell \
+                 so"
+            ),
+            "start all data servers, also those that were added after the backup, and run heorot ds adopt on each; the log \
+             names the targets",
+        );
+    }
+    if waiting > in_doubt {
+        findings.add(
+            Verdict::Failed,
+            format!(
+                "{} of {count} chains of targets have no member with all data: their files wait",
+                waiting - in_doubt
+            ),
             "start the data servers that are silent; the last one that was in a chain has its data",
         );
     }

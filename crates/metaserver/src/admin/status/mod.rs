@@ -82,6 +82,9 @@ pub struct Chains {
     pub incomplete: u64,
     /// Chains without a member that has all data: clients wait for their files.
     pub waiting: u64,
+    /// Those of them that have waited since the group was restored from a backup.
+    #[serde(default)]
+    pub in_doubt: u64,
     /// Copies of new files in directories without a stripe policy.
     #[serde(default)]
     pub copies_of_new_files: u8,

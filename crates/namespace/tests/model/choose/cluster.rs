@@ -105,7 +105,14 @@ impl Chooser<'_> {
             _ => self.pick(3) as u32,
         };
         let [target, other] = [0; 2].map(|_: u8| TargetId(self.pick(4) as u64));
-        let step = match self.pick(9) {
+        let step = match self.pick(12) {
+            11 => ChainStep::Doubt,
+            9 | 10 => {
+                let third = TargetId(self.pick(4) as u64);
+                let members =
+                    [(target, 4), (other, 2), (third, 2)].map(|(t, n)| (self.pick(n) > 0).then_some(t));
+                ChainStep::Adopt(members, if self.pick(9) == 0 { u32::MAX } else { self.pick(40) as u32 })
+            }
             8 => ChainStep::Move(target, other),
             6 => ChainStep::Add(target),
             7 => ChainStep::Drop(target),

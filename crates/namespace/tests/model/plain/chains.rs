@@ -53,7 +53,7 @@ impl Plain {
                 continue;
             };
             let Some(mut chain) = self.stepped(recorded, change.step) else { continue };
-            chain.version += 1;
+            chain.version += u32::from(change.step != ChainStep::Doubt);
             let rank = |member: &ChainMember| member.state as u8;
             chain.members.sort_by_key(rank);
             self.chains.insert(chain.id, chain);
@@ -94,6 +94,16 @@ impl Plain {
                 chain.members.push(ChainMember { target, state, process, since });
                 return Some(chain);
             }
+            ChainStep::Doubt => {
+                let mut chain = recorded.clone();
+                for member in &mut chain.members {
+                    let was_in = [MemberState::In, MemberState::Doubted].contains(&member.state);
+                    member.state = if was_in { MemberState::Doubted } else { MemberState::Away };
+                }
+                chain.leaving = None;
+                return Some(chain);
+            }
+            ChainStep::Adopt(named, version) => return self.adopted(recorded, &named, version),
             ChainStep::Drop(target) => {
                 state(&chain, target)?;
                 chain.members.retain(|m| m.target != target);
@@ -129,5 +139,32 @@ impl Plain {
         let process = if to == MemberState::Away { process.unwrap_or(member.process) } else { process? };
         *member = ChainMember { target, state: to, process, since };
         Some(chain)
+    }
+
+    fn adopted(&self, recorded: &Chain, named: &[Option<TargetId>], version: u32) -> Option<Chain> {
+        if recorded.head().is_some() || version > 1 << 31 {
+            return None;
+        }
+        let named: Vec<TargetId> = named.iter().filter_map(|target| *target).collect();
+        let mut members = Vec::<ChainMember>::new();
+        for (at, target) in named.iter().copied().chain(recorded.members.iter().map(|m| m.target)).enumerate()
+        {
+            let server = self.server_of(target);
+            if at == 0 {
+                server?;
+            }
+            let is_beside = members.iter().any(|m| {
+                m.target == target
+                    || server.is_some() && self.server_of(m.target).map(|s| s.id) == server.map(|s| s.id)
+            });
+            let is_wanted = members.len() < usize::from(recorded.copies) || members.len() < named.len();
+            if is_wanted && !is_beside {
+                let state = if at == 0 { MemberState::In } else { MemberState::Away };
+                let process = server.map_or(0, |server| server.process);
+                members.push(ChainMember { target, state, process, since: self.now });
+            }
+        }
+        let (verifier, version) = (self.random, version.max(recorded.version));
+        Some(Chain { verifier, version, members, leaving: None, ..recorded.clone() })
     }
 }
