@@ -53,6 +53,8 @@ pub struct HeldAddresses {
     /// Called when there are addresses to hold, until it succeeds.
     open: OpenInterfaces,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
+    /// One opens them: a second device would have no number that is high enough.
+    opening: Mutex<()>,
     /// Every service address since the start of this process: a removed one must be released, too.
     known: Mutex<BTreeSet<IpAddr>>,
     connections: Connections,
@@ -82,6 +84,7 @@ impl HeldAddresses {
             interface,
             open,
             interfaces: OnceLock::new(),
+            opening: Mutex::default(),
             known: Mutex::default(),
             connections: server.connections(),
             listens: server.address(),
@@ -208,8 +211,12 @@ impl HeldAddresses {
         if self.known.lock().is_empty() {
             return Ok(None);
         }
-        let opened = (self.open)()?;
-        Ok(Some(self.interfaces.get_or_init(|| opened)))
+        let _alone = self.opening.lock();
+        if self.interfaces.get().is_none() {
+            let opened = (self.open)()?;
+            let _ = self.interfaces.set(opened);
+        }
+        Ok(self.interfaces.get())
     }
 
     /// Logs the error of an address once.
@@ -247,5 +254,45 @@ async fn tickle(
                 tracing::debug!(%client, %error, "a client finds out by itself that its connection is gone");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use host::interface::FakeNetwork;
+    use host::{SystemClock, SystemEntropy};
+
+    use super::*;
+    use crate::{Limits, Programs};
+
+    #[tokio::test]
+    async fn the_interfaces_are_opened_once() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let server =
+            Server::start(any, Programs::new(vec![]), Limits::default(), Arc::default()).await.unwrap();
+        let clock = Arc::new(SystemClock::default());
+        let (opened, network) = (Arc::new(AtomicUsize::new(0)), FakeNetwork::new(clock.clone()));
+        let open = {
+            let opened = Arc::clone(&opened);
+            move || -> Result<Arc<dyn Interfaces>> {
+                opened.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20)); // so that others come meanwhile
+                Ok(Arc::new(network.join("machine")))
+            }
+        };
+        let patience = Patience { solicitations: 1, gap: Duration::from_millis(1) };
+        let held =
+            HeldAddresses::new(&server, None, Box::new(open), patience, clock, Arc::new(SystemEntropy));
+        assert!(
+            held.held().unwrap().is_empty() && opened.load(Ordering::Relaxed) == 0,
+            "no address is known"
+        );
+        held.learn(["10.77.0.9".parse().unwrap()]);
+        std::thread::scope(|scope| {
+            (0..8).for_each(|_| drop(scope.spawn(|| held.held().unwrap())));
+        });
+        assert_eq!(opened.load(Ordering::Relaxed), 1);
     }
 }

@@ -21,15 +21,17 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
 
 /// Name pattern; the kernel inserts the first free number.
 const NAME: &str = "heorot%d";
 /// Maximal number of the descriptor: the descriptor table has 8 bytes for each number below it.
 const DESCRIPTOR_MAX: u64 = 1 << 16;
+/// Numbers below it that are tried: other devices may have the highest ones.
+const TRIES_MAX: i32 = 64;
 
 /// TUN device.
 #[derive(Debug)]
@@ -46,11 +48,18 @@ impl Device {
     pub(super) fn open() -> io::Result<Self> {
         let device = tun_rs::DeviceBuilder::new().name(NAME).build_sync()?;
         let name = device.name()?;
-        let most = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTOR_MAX).min(DESCRIPTOR_MAX);
-        let highest = i32::try_from(most.saturating_sub(1)).unwrap_or(i32::MAX);
-        let descriptor = fcntl_dupfd_cloexec(&device, highest)?;
-        Ok(Self { name, _descriptor: descriptor })
+        Ok(Self { name, _descriptor: at_the_end(&device)? })
     }
+}
+
+/// Copy of a descriptor with the highest free number.
+fn at_the_end(descriptor: &impl AsFd) -> io::Result<OwnedFd> {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTOR_MAX).min(DESCRIPTOR_MAX);
+    let highest = i32::try_from(most.saturating_sub(1)).unwrap_or(i32::MAX);
+    let taken = |outcome: &Result<OwnedFd, Errno>| matches!(outcome, Err(Errno::MFILE));
+    let lower = (0..TRIES_MAX).map(|below| fcntl_dupfd_cloexec(descriptor, highest.saturating_sub(below)));
+    let outcome = lower.skip_while(taken).next().unwrap_or(Err(Errno::MFILE));
+    Ok(outcome?)
 }
 
 /// Whether `interface` answers ARP for addresses of other interfaces, which is Linux's default.
@@ -58,4 +67,21 @@ pub(super) fn answers_for_others(interface: &str) -> bool {
     let setting = |of: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/arp_ignore"));
     // The larger of both settings applies.
     ["all", interface].iter().all(|of| setting(of).is_ok_and(|value| value.trim() == "0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn several_devices_have_numbers_at_the_end() {
+        let file = fs::File::open("/dev/null").unwrap();
+        let copies: Vec<OwnedFd> = (0..5).map(|_| at_the_end(&file).unwrap()).collect();
+        let most = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTOR_MAX).min(DESCRIPTOR_MAX);
+        let numbers: Vec<u64> = copies.iter().map(|copy| copy.as_raw_fd() as u64).collect();
+        let tries = TRIES_MAX as u64;
+        assert!(numbers.iter().all(|number| (most - tries..most).contains(number)), "{numbers:?}");
+    }
 }
