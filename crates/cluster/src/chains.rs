@@ -19,14 +19,13 @@ mod step;
 mod stop;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use namespace::{Chain, ChainId, ClusterMap, MemberState, TargetId};
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::watch::Sender;
 use wire::data;
@@ -50,10 +49,7 @@ pub(crate) struct Chains {
     are_on_two_machines: AtomicBool,
     /// Chains that answered NOSPC.
     refusals: Refusals,
-    /// Targets with objects of chains that they left since this metaserver leads.
-    left_behind: Mutex<BTreeSet<TargetId>>,
-    /// What targets told of chains in doubt.
-    heard: tokio::sync::Mutex<adopt::Heard>,
+    left_behind: left_behind::LeftBehind,
 }
 
 /// Machines of the data servers, by target: those with one address are on one machine.
@@ -159,7 +155,8 @@ impl Cluster {
     #[must_use]
     pub fn is_chain_lost(&self, chain: ChainId) -> bool {
         let lost = self.data_servers.lost_targets();
-        if lost.is_empty() {
+        // The members of a chain in doubt are others than the backup says.
+        if lost.is_empty() || self.is_in_doubt(chain) {
             return false;
         }
         match self.chains().get(&chain) {

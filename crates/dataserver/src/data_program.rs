@@ -101,7 +101,7 @@ impl DataProgram {
             Call::Make(args) => Reply::Make(self.make(args).await),
             Call::Stat(args) => Reply::Stat(self.stat(args).await),
             Call::ChainRecords(args) => Reply::ChainRecords(match self.targets.get(args.target) {
-                Some(target) => Ok(target.chain_records().page(args.after)),
+                Some(target) => target.chain_records().page(args.after),
                 None => Err(Status::NotFound),
             }),
             Call::Chain(args) => {
@@ -162,10 +162,17 @@ impl DataProgram {
         for (target, mut names) in self.by_target(&args.handles)? {
             let (chains, only, id) = (Arc::clone(&self.chains), args.only, target.id());
             let removed = target.run(move |o| {
-                names.retain(|name| is_meant(o, &chains, id, name, only));
-                o.remove(&names)
+                let mut is_waiting = false;
+                names.retain(|name| {
+                    let meant = meant(o, &chains, id, name, only);
+                    is_waiting |= meant == Meant::NotYet;
+                    meant == Meant::Yes
+                });
+                o.remove(&names).map(|()| is_waiting)
             });
-            removed.await.map_err(refusal)?;
+            if removed.await.map_err(refusal)? && only == remove::Only::LeftChain {
+                return Err(Status::ChainWaits);
+            }
         }
         Ok(())
     }
@@ -379,15 +386,26 @@ pub(crate) fn refusal(error: ObjectError) -> Status {
     }
 }
 
-/// True if the removal is meant for this object: the metaserver's view may be older than the chain's latest version.
-fn is_meant(objects: &Objects, chains: &Chains, target: u64, name: &ObjectName, only: remove::Only) -> bool {
+/// Whether an object is meant by a removal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meant {
+    Yes,
+    No,
+    /// The target is a member of its chain, or was not told yet that it is none.
+    NotYet,
+}
+
+/// Whether a removal of `only` these means the object.
+fn meant(objects: &Objects, chains: &Chains, target: u64, name: &ObjectName, only: remove::Only) -> Meant {
+    let yes = |is_meant| if is_meant { Meant::Yes } else { Meant::No };
     if only == remove::Only::All {
-        return true;
+        return Meant::Yes;
     }
     match objects.look_at(name) {
-        Ok(Some(look)) if look.chain == 0 => only == remove::Only::LeftBehind,
-        Ok(Some(look)) => chains.table.is_no_member(look.chain, target),
-        Ok(None) | Err(_) => false,
+        Ok(Some(look)) if look.chain == 0 => yes(only == remove::Only::LeftBehind),
+        Ok(Some(look)) if chains.table.is_no_member(look.chain, target) => Meant::Yes,
+        Ok(Some(_)) => Meant::NotYet,
+        Ok(None) | Err(_) => Meant::No,
     }
 }
 

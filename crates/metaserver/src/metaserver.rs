@@ -177,6 +177,7 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.cluster).balance_targets()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).watch_servers()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).watch_chains()));
+        background.push(tokio::spawn(Arc::clone(&self.cluster).adopt_chains()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).compare_clocks()));
         background.push(tokio::spawn(Arc::clone(&self.admission).recall_when_exports_change()));
         Ok(server)

@@ -33,11 +33,14 @@ use crate::{DataServer, DataServerId, Error, Reply, TargetId, Time, cluster_map,
 pub const COPIES_MAX: usize = 3;
 /// Maximum of chains: 64 for each of a thousand targets. All are in the memory of each metaserver.
 pub const CHAINS_MAX: u32 = 65_536;
+/// Versions between two restores from backups: those after a restore are later than all of a history that ended
+/// with it, and of which a data server may know still.
+const VERSIONS_OF_HISTORY: u32 = 1 << 16;
 /// Maximum of versions that data servers may tell of: no chain changes that often.
 const VERSION_MAX: u32 = u32::MAX / 2;
 /// Maximum of chains that one command makes or changes: with the index, within
 /// [`crate::RECORDS_OF_COMMAND_MAX`] records.
-pub const CHAINS_OF_COMMAND_MAX: usize = 200;
+pub const CHAINS_OF_COMMAND_MAX: usize = 128;
 
 /// Id of a chain, or of the target that is the only member of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -343,24 +346,21 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
 }
 
 fn doubted(mut chain: Chain) -> Chain {
-    for member in &mut chain.members {
-        member.state = match member.state {
-            MemberState::In | MemberState::Doubted => MemberState::Doubted,
-            MemberState::Refilling | MemberState::Away => MemberState::Away,
-        };
+    for member in chain.members.iter_mut().filter(|member| member.state == MemberState::In) {
+        member.state = MemberState::Doubted;
     }
     chain.leaving = None;
     chain
 }
 
-/// None: a member is in already, the first of `members` has no data server, or there is no such version.
+/// None: the chain is not in doubt, the first of `members` has no data server, or there is no such version.
 fn adopted(
     plan: &Plan<'_>,
     mut chain: Chain,
     members: &[Option<TargetId>],
     version: u32,
 ) -> Result<Option<Chain>, Stop> {
-    if chain.head().is_some() || version > VERSION_MAX {
+    if !chain.is_in_doubt() || version > VERSION_MAX {
         return Ok(None);
     }
     let was_there = chain.members.iter().map(|member| member.target);
@@ -385,7 +385,7 @@ fn adopted(
     }
     chain.members = adopted;
     chain.verifier = plan.random();
-    chain.version = chain.version.max(version);
+    chain.version = chain.version.max(version) | (VERSIONS_OF_HISTORY - 1);
     Ok(Some(chain))
 }
 

@@ -2,22 +2,27 @@
 //!
 //! ```text
 //! restore ─▶ all in doubt ─▶ CHAIN_RECORDS: the latest version that any target knows
-//!                               ─▶ all that were in then have told what they know? ─▶ Adopt(these)
+//!                               ─▶ all that were in then, or refilled, have told what they know? ─▶ Adopt
 //! ```
 //!
-//! A version begins when a member that is in has heard of it, and each version has a member that was in before. So
-//! from any record, the records of the targets that were in lead to the last version.
+//! Nothing is acknowledged in a version before a member that is in has heard of it, and that member was in, or was
+//! refilled, in the version before. So from any record, the records of its targets lead to the last version.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use namespace::{COPIES_MAX, Chain, ChainChange, ChainId, ChainStep, MemberState, TargetId};
 use wire::data::{Procedure, chain_records};
 
+use super::known::Known;
+use super::step::{Presence, Targets};
 use super::watch::TELL_TIME_MAX;
 use crate::cluster::Cluster;
 
+/// Interval of looks at chains in doubt.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Interval between two lines in the log about chains that wait.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 /// Targets that such a line names.
@@ -28,36 +33,53 @@ const NAMES_MAX: usize = 16;
 struct Record {
     version: u32,
     members_in: Vec<TargetId>,
+    refilled: Vec<TargetId>,
 }
 
-/// What the targets know that were asked, with the process that told it.
-#[derive(Default)]
-pub(super) struct Heard {
-    targets: BTreeMap<TargetId, (u64, BTreeMap<ChainId, Record>)>,
-    /// Time of the last line in the log.
-    said: Option<Duration>,
+/// What targets have told, with the processes of their data servers.
+type Told = BTreeMap<TargetId, (u64, BTreeMap<ChainId, Record>)>;
+
+/// Targets of the data servers that are in the map.
+struct Present<'a> {
+    /// Those that are not lost, and are asked.
+    all: &'a [TargetId],
+    is_lost: &'a dyn Fn(TargetId) -> bool,
+    serves: &'a dyn Fn(TargetId) -> bool,
 }
 
 /// The step of a chain in doubt, or the targets that are waited for.
-fn step_of(
-    chain: &Chain,
-    heard: &BTreeMap<TargetId, (u64, BTreeMap<ChainId, Record>)>,
-    is_lost: impl Fn(TargetId) -> bool,
-) -> Result<ChainStep, Vec<TargetId>> {
-    let of_backup =
-        Record { version: chain.version, members_in: chain.with_state(MemberState::Doubted).collect() };
-    let told = heard.values().filter_map(|(_, records)| records.get(&chain.id));
-    let last = told.max_by_key(|record| record.version).filter(|record| record.version >= chain.version);
-    let last = last.unwrap_or(&of_backup);
-    let awaited = |target: &TargetId| !heard.contains_key(target) && !is_lost(*target);
-    let waits: Vec<TargetId> = last.members_in.iter().copied().filter(awaited).collect();
-    let there = last.members_in.iter().copied().filter(|target| heard.contains_key(target));
-    let mut members = [None; COPIES_MAX];
-    members.iter_mut().zip(there).for_each(|(place, target)| *place = Some(target));
-    match waits.is_empty() && members[0].is_some() {
-        true => Ok(ChainStep::Adopt(members, last.version)),
-        false => Err(if waits.is_empty() { last.members_in.clone() } else { waits }),
+fn step_of(chain: &Chain, told: &Told, present: &Present<'_>) -> Result<ChainStep, Vec<TargetId>> {
+    let knows = |target: TargetId| told.get(&target).and_then(|(_, records)| records.get(&chain.id));
+    let have_all_told = present.all.iter().all(|target| told.contains_key(target));
+    let of_backup = Record {
+        version: chain.version,
+        members_in: chain.with_state(MemberState::Doubted).collect(),
+        refilled: chain.with_state(MemberState::Refilling).collect(),
+    };
+    let records = told.keys().filter_map(|target| knows(*target));
+    let last = records.max_by_key(|record| record.version);
+    // No server was told of it, so no data came to it.
+    let is_new = last.is_none() && have_all_told;
+    let last = last.filter(|record| record.version >= chain.version).unwrap_or(&of_backup);
+    let trail = || last.members_in.iter().chain(&last.refilled).copied();
+    let is_unheard = |target: TargetId| !is_new && knows(target).is_none();
+    let awaited: Vec<TargetId> =
+        trail().filter(|target| is_unheard(*target) && !(present.is_lost)(*target)).collect();
+    if !awaited.is_empty() {
+        return Err(awaited);
     }
+    // What a lost target knew is lost: others that are not on the trail may know more.
+    if trail().any(is_unheard) && !have_all_told {
+        return Err(present.all.iter().copied().filter(|target| !told.contains_key(target)).collect());
+    }
+    let members = last.members_in.iter().copied().filter(|target| !(present.is_lost)(*target));
+    let (first, rest): (Vec<_>, Vec<_>) = members.partition(|target| (present.serves)(*target));
+    if first.is_empty() {
+        return Err(last.members_in.clone());
+    }
+    let mut members = [None; COPIES_MAX];
+    members.iter_mut().zip(first.into_iter().chain(rest)).for_each(|(place, target)| *place = Some(target));
+    Ok(ChainStep::Adopt(members, last.version))
 }
 
 impl Cluster {
@@ -70,51 +92,69 @@ impl Cluster {
         at.is_ok_and(|at| map.chains[at].is_in_doubt())
     }
 
-    /// Asks data servers about chains that are in doubt. Returns the steps of those whose members are known.
-    pub(super) async fn adoptions(&self) -> Vec<ChainChange> {
-        let map = self.map();
-        let in_doubt: Vec<&Chain> = map.chains.iter().filter(|chain| chain.is_in_doubt()).collect();
-        if in_doubt.is_empty() {
-            *self.chains.heard.lock().await = Heard::default();
-            return Vec::new();
+    /// Looks for the members of chains in doubt while this metaserver leads. Never returns.
+    pub async fn adopt_chains(self: Arc<Self>) {
+        let (mut told, mut said) = (Told::new(), None);
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if !self.group.replica.leads() || !self.map().chains.iter().any(Chain::is_in_doubt) {
+                told.clear();
+                continue;
+            }
+            let steps = self.adoptions(&mut told, &mut said).await;
+            if !steps.is_empty()
+                && let Err(error) = self.change_chains(&steps).await
+            {
+                tracing::warn!(%error, "chains cannot have their members again, retrying: their files wait");
+            }
         }
-        let mut heard = self.chains.heard.lock().await;
-        let now = self.group.clock.monotonic();
+    }
+
+    /// Asks data servers about chains that are in doubt. Returns the steps of those whose members are known.
+    async fn adoptions(&self, told: &mut Told, said: &mut Option<Duration>) -> Vec<ChainChange> {
+        let (map, now) = (self.map(), self.group.clock.monotonic());
         let asked = map.present_data_servers().filter(|server| self.chains.leases.is_held(server.id, now));
         let asked = asked.flat_map(|server| server.targets.iter().map(|target| (*target, server.process)));
-        let is_news = |(target, process): &(TargetId, u64)| {
-            heard.targets.get(target).is_none_or(|(known, _)| known != process)
-        };
+        let is_news =
+            |(target, process): &(TargetId, u64)| told.get(target).is_none_or(|(known, _)| known != process);
         let asked: Vec<(TargetId, u64)> = asked.filter(is_news).collect();
         let answers = asked.into_iter().map(|(target, process)| async move {
             Some((target, (process, self.records_of(target).await?)))
         });
-        heard.targets.extend(join_all(answers).await.into_iter().flatten());
-        let lost = self.data_servers.lost_targets();
+        told.extend(join_all(answers).await.into_iter().flatten());
+        let known = Known::of(self);
+        let is_lost = |target| known.presence(target) == Presence::Lost;
+        let serves =
+            |target| matches!(known.presence(target), Presence::Well | Presence::Full | Presence::Draining);
+        let all = map.present_data_servers().flat_map(|server| server.targets.iter().copied());
+        let all: Vec<TargetId> = all.filter(|target| !is_lost(*target)).collect();
+        let present = Present { all: &all, is_lost: &is_lost, serves: &serves };
         let (mut steps, mut awaited) = (Vec::new(), BTreeMap::<TargetId, usize>::new());
-        for chain in &in_doubt {
-            match step_of(chain, &heard.targets, |target| lost.contains(&target)) {
+        let mut waits = 0;
+        for chain in map.chains.iter().filter(|chain| chain.is_in_doubt()) {
+            match step_of(chain, told, &present) {
                 Ok(step) => steps.push(ChainChange { chain: chain.id, version: chain.version, step }),
                 Err(targets) => {
-                    targets.into_iter().for_each(|target| *awaited.entry(target).or_default() += 1)
+                    waits += 1;
+                    targets.into_iter().for_each(|target| *awaited.entry(target).or_default() += 1);
                 }
             }
         }
-        if !awaited.is_empty() && heard.said.is_none_or(|said| now.saturating_sub(said) >= SAY_EVERY) {
-            heard.said = Some(now);
+        if waits > 0 && said.is_none_or(|said| now.saturating_sub(said) >= SAY_EVERY) {
+            *said = Some(now);
             let names: Vec<String> =
                 awaited.keys().take(NAMES_MAX).map(|target| format!("{:016x}", target.0)).collect();
             tracing::warn!(
-                chains = in_doubt.len() - steps.len(),
+                chains = waits,
                 targets = names.join(", "),
-                "after the restore from a backup, chains wait for targets that had their data last: start their data servers, and \
-                 run heorot ds adopt on each"
+                "after the restore from a backup, chains wait for targets that may know who had their data last: start all data \
+                 servers, run heorot ds adopt on each, and only then declare those lost that are gone for good"
             );
         }
         steps
     }
 
-    /// What a target knows of chains. None: it does not answer.
+    /// What a target knows of chains. None: it does not answer, or does not know any more.
     async fn records_of(&self, target: TargetId) -> Option<BTreeMap<ChainId, Record>> {
         let peer = self.data_servers.peer(target)?;
         let (mut records, mut after) = (BTreeMap::new(), None);
@@ -125,8 +165,10 @@ impl Cluster {
             let page = answer.await.ok()?.ok()?;
             let last = page.records.last().map(|record| record.chain);
             for record in page.records {
-                let members_in = record.members_in.into_iter().map(TargetId).collect();
-                records.insert(ChainId(record.chain), Record { version: record.version, members_in });
+                let [members_in, refilled] = [record.members_in, record.refilled]
+                    .map(|targets| targets.into_iter().map(TargetId).collect());
+                records
+                    .insert(ChainId(record.chain), Record { version: record.version, members_in, refilled });
             }
             // Pages ascend: a wrong answer is none.
             match last {
@@ -145,6 +187,8 @@ mod tests {
     use super::*;
 
     const CHAIN: ChainId = ChainId(9);
+    /// A record: its target, version, and targets that were in, and were refilled.
+    type Line<'a> = (u64, u32, &'a [u64], &'a [u64]);
 
     /// The chain of the backup: version 5, with the targets 1 and 2.
     fn backup() -> Chain {
@@ -158,15 +202,22 @@ mod tests {
         Chain { id: CHAIN, version: 5, verifier: 1, copies: 2, members, leaving: None }
     }
 
-    /// The step when these targets have told these versions and members, and others of these are lost.
-    fn step(told: &[(u64, u32, &[u64])], lost: &[u64]) -> Result<(Vec<u64>, u32), Vec<u64>> {
-        let record = |(target, version, members): &(u64, u32, &[u64])| {
-            let members_in = members.iter().copied().map(TargetId).collect();
-            let records = BTreeMap::from([(CHAIN, Record { version: *version, members_in })]);
-            (TargetId(*target), (1, if *version == 0 { BTreeMap::new() } else { records }))
+    /// The step when these targets are there and have told this (version 0: nothing), and others are lost.
+    fn step_among(all: &[u64], lines: &[Line<'_>], lost: &[u64]) -> Result<(Vec<u64>, u32), Vec<u64>> {
+        let targets = |ids: &[u64]| ids.iter().copied().map(TargetId).collect::<Vec<_>>();
+        let told = |(target, version, members_in, refilled): &Line<'_>| {
+            let (version, members_in, refilled) = (*version, targets(members_in), targets(refilled));
+            let record = (CHAIN, Record { version, members_in, refilled });
+            (TargetId(*target), (1, Some(record).filter(|_| version > 0).into_iter().collect()))
         };
-        let heard = told.iter().map(record).collect();
-        match step_of(&backup(), &heard, |target| lost.contains(&target.0)) {
+        let told: Told = lines.iter().map(told).collect();
+        let all = targets(all);
+        let present = Present {
+            all: &all,
+            is_lost: &|target| lost.contains(&target.0),
+            serves: &|target| target.0 < 10,
+        };
+        match step_of(&backup(), &told, &present) {
             Ok(ChainStep::Adopt(members, version)) => {
                 Ok((members.into_iter().flatten().map(|target| target.0).collect(), version))
             }
@@ -175,34 +226,54 @@ mod tests {
         }
     }
 
+    fn step(lines: &[Line<'_>], lost: &[u64]) -> Result<(Vec<u64>, u32), Vec<u64>> {
+        let all: Vec<u64> = lines.iter().map(|(target, ..)| *target).collect();
+        step_among(&all, lines, lost)
+    }
+
     #[test]
-    fn what_the_backup_says_counts_when_nobody_knows_more() {
-        assert_eq!(step(&[], &[]), Err(vec![1, 2]));
-        assert_eq!(step(&[(1, 5, &[1, 2])], &[]), Err(vec![2]), "it may know more");
-        assert_eq!(step(&[(1, 5, &[1, 2]), (2, 5, &[1, 2])], &[]), Ok((vec![1, 2], 5)));
-        assert_eq!(step(&[(1, 5, &[1, 2])], &[2]), Ok((vec![1], 5)), "it is declared lost");
+    fn what_the_backup_says_counts_when_no_target_knows_more() {
+        let (one, two): (Line<'_>, Line<'_>) = ((1, 5, &[1, 2], &[]), (2, 5, &[1, 2], &[]));
+        assert_eq!(step_among(&[1, 2], &[], &[]), Err(vec![1, 2]));
+        assert_eq!(step(&[one], &[]), Err(vec![2]), "it may know more");
+        assert_eq!(step(&[one, two], &[]), Ok((vec![1, 2], 5)));
         assert_eq!(
-            step(&[(1, 0, &[]), (2, 0, &[])], &[]),
+            step(&[(1, 3, &[1], &[2]), (2, 4, &[1, 2], &[])], &[]),
             Ok((vec![1, 2], 5)),
-            "an older program wrote none"
+            "old records"
         );
-        assert_eq!(step(&[(1, 3, &[1]), (2, 4, &[1, 2])], &[]), Ok((vec![1, 2], 5)), "records are old");
+        assert_eq!(step(&[(1, 0, &[], &[]), two], &[]), Err(vec![1]), "its file is gone");
+        assert_eq!(step(&[(1, 0, &[], &[]), (2, 0, &[], &[])], &[]), Ok((vec![1, 2], 5)), "just made");
+        assert_eq!(step_among(&[1, 2, 3], &[(1, 0, &[], &[]), (2, 0, &[], &[])], &[]), Err(vec![1, 2]));
+    }
+
+    #[test]
+    fn what_a_lost_target_knew_is_looked_for_at_all_others() {
+        let one: Line<'_> = (1, 5, &[1, 2], &[]);
+        assert_eq!(step_among(&[1, 3], &[one], &[2]), Err(vec![3]));
+        assert_eq!(step_among(&[1, 3], &[one, (3, 0, &[], &[])], &[2]), Ok((vec![1], 5)));
+        assert_eq!(step(&[one, (3, 7, &[3], &[])], &[2]), Ok((vec![3], 7)));
+        assert_eq!(step(&[one, (2, 5, &[1, 2], &[])], &[2]), Ok((vec![1], 5)), "it is lost since");
         assert_eq!(step(&[], &[1, 2]), Err(vec![1, 2]), "the files are lost");
     }
 
     #[test]
     fn records_lead_to_the_members_that_were_in_last() {
         // 2 was cut off; then 3 took its place, then 4 that of 1.
-        let (cut_off, dropped) = ((2, 5, &[1, 2][..]), (1, 8, &[3, 4][..]));
+        let (cut_off, dropped): (Line<'_>, Line<'_>) = ((2, 5, &[1, 2], &[]), (1, 8, &[3, 4], &[]));
         assert_eq!(step(&[cut_off], &[]), Err(vec![1]));
-        assert_eq!(
-            step(&[cut_off, (1, 7, &[1, 3, 4])], &[]),
-            Err(vec![3, 4]),
-            "it did not hear that it was dropped"
-        );
+        assert_eq!(step(&[cut_off, (1, 7, &[1, 3], &[4])], &[]), Err(vec![3, 4]), "4 may have gone on alone");
         assert_eq!(step(&[cut_off, dropped], &[]), Err(vec![3, 4]));
-        assert_eq!(step(&[cut_off, dropped, (3, 7, &[1, 3, 4])], &[]), Err(vec![4]));
-        assert_eq!(step(&[cut_off, dropped, (3, 9, &[3])], &[]), Ok((vec![3], 9)), "4 left after that");
-        assert_eq!(step(&[dropped, (3, 7, &[1, 3]), (4, 8, &[3, 4])], &[]), Ok((vec![3, 4], 8)));
+        assert_eq!(step(&[cut_off, dropped, (3, 7, &[1, 3], &[4])], &[]), Err(vec![4]));
+        assert_eq!(step(&[cut_off, dropped, (3, 9, &[3], &[])], &[]), Ok((vec![3], 9)), "4 left after that");
+        let last: [Line<'_>; 3] = [dropped, (3, 7, &[1, 3], &[4]), (4, 8, &[3, 4], &[])];
+        assert_eq!(step(&last, &[]), Ok((vec![3, 4], 8)));
+    }
+
+    #[test]
+    fn a_target_that_serves_comes_first() {
+        let (fails, serves): (Line<'_>, Line<'_>) = ((11, 7, &[11, 3], &[]), (3, 7, &[11, 3], &[]));
+        assert_eq!(step(&[fails, serves], &[]), Ok((vec![3, 11], 7)));
+        assert_eq!(step(&[(11, 7, &[11], &[])], &[]), Err(vec![11]), "it alone has the data");
     }
 }

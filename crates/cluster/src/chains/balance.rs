@@ -121,7 +121,7 @@ impl Cluster {
                 continue;
             }
             let moves = self.next_moves(fills.clone(), &mut cleaned).await.unwrap_or_default();
-            let is_cleaned_first = !self.chains.left_behind.lock().is_empty();
+            let is_cleaned_first = !self.chains.left_behind.targets().is_empty();
             in_vain = (moves.is_empty() && !is_cleaned_first).then(|| (fills, now()));
             if !moves.is_empty()
                 && let Err(error) = self.change_chains(&moves).await
@@ -141,7 +141,7 @@ impl Cluster {
         let is_cleaned = |target: &TargetId| known.stays(*target);
         !chains.is_empty()
             && chains.values().all(is_whole)
-            && !self.chains.left_behind.lock().iter().any(is_cleaned)
+            && !self.chains.left_behind.targets().keys().any(is_cleaned)
     }
 
     /// Targets that data can move to or from, one of each file system. Reserved bytes count as used, those in
@@ -188,7 +188,7 @@ impl Cluster {
             let all = bytes.len();
             bytes.retain(|chain, _| self.is_member(*chain, from));
             if bytes.len() < all && cleaned.insert(from) {
-                self.chains.left_behind.lock().insert(from); // by the leader before this one
+                self.chains.left_behind.note([from]); // by the leader before this one
                 return None;
             }
             // One member of a chain moves at a time.

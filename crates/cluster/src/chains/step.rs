@@ -2,6 +2,9 @@
 
 use namespace::{Chain, ChainMember, ChainStep, MemberState, TargetId};
 
+/// In the place of no member.
+const NO_TARGET: TargetId = TargetId(0);
+
 /// State of a target, as the leader finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
@@ -98,6 +101,12 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             }
             (MemberState::In | MemberState::Refilling | MemberState::Doubted, ..) => {}
         }
+    }
+    // After a restore a chain may have fewer members.
+    if present.members.len() < copies
+        && let Some(by) = targets.substitute(present, NO_TARGET)
+    {
+        return Some(ChainStep::Add(by));
     }
     // The server that drained serves again. A member that moves is the one to be dropped, once it is heard of.
     let surplus = present.with_state(MemberState::In).nth(copies).filter(|_| present.leaving.is_none());

@@ -60,8 +60,7 @@ impl Cluster {
                 continue;
             }
             looks = looks.wrapping_add(1);
-            let mut steps = self.chain_steps();
-            steps.extend(self.adoptions().await);
+            let steps = self.chain_steps();
             if !steps.is_empty()
                 && let Err(error) = self.change_chains(&steps).await
             {
@@ -149,7 +148,13 @@ impl Cluster {
     /// Changes chains, and tells their members.
     pub(super) async fn change_chains(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
         let steps = &self.stop_dropped(steps).await[..];
+        let outcome = self.propose_and_tell(steps).await;
+        // Also those of a command whose outcome is not known.
         self.note_left_behind(steps);
+        outcome
+    }
+
+    async fn propose_and_tell(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
         for changes in steps.chunks(CHAINS_OF_COMMAND_MAX) {
             log_changes(changes);
             self.group.propose(None, Command::ChangeChains { changes: changes.to_vec() }).await?;

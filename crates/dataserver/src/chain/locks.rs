@@ -58,16 +58,16 @@ impl RangeLocks {
     pub(crate) fn ask(self: &Arc<Self>, key: Key, range: Range<u64>, kind: Kind) -> Asked {
         let mut objects = self.objects.lock();
         let queue = objects.entry(key).or_default();
-        let id = queue.next_id;
-        queue.next_id += 1;
-        let mut entry = Entry { id, range, kind, waits: None };
-        let mut granted = None;
-        if queue.entries.iter().any(|earlier| earlier.meets(&entry)) {
-            let (tell, told) = oneshot::channel();
-            entry.waits = Some(tell);
-            granted = Some(told);
-        }
-        queue.entries.push(entry);
+        let (id, granted) = queue.enter(range, kind, queue.entries.len());
+        drop(objects);
+        Asked { lock: RangeLock { locks: Arc::clone(self), key, id }, granted }
+    }
+
+    /// Takes the place before all that wait: for work that one of those which hold a lock now waits for.
+    pub(crate) fn ask_first(self: &Arc<Self>, key: Key, range: Range<u64>, kind: Kind) -> Asked {
+        let mut objects = self.objects.lock();
+        let queue = objects.entry(key).or_default();
+        let (id, granted) = queue.enter_first(range, kind);
         drop(objects);
         Asked { lock: RangeLock { locks: Arc::clone(self), key, id }, granted }
     }
@@ -85,6 +85,28 @@ impl RangeLocks {
 }
 
 impl Queue {
+    /// Takes the place `at`. Returns its id, and what it waits for.
+    fn enter(&mut self, range: Range<u64>, kind: Kind, at: usize) -> (u64, Option<oneshot::Receiver<()>>) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut entry = Entry { id, range, kind, waits: None };
+        let mut granted = None;
+        if self.entries[..at].iter().any(|earlier| earlier.meets(&entry)) {
+            let (tell, told) = oneshot::channel();
+            entry.waits = Some(tell);
+            granted = Some(told);
+        }
+        self.entries.insert(at, entry);
+        (id, granted)
+    }
+
+    fn enter_first(&mut self, range: Range<u64>, kind: Kind) -> (u64, Option<oneshot::Receiver<()>>) {
+        // Locks that are held do not meet those that wait before them.
+        self.entries.sort_by_key(|entry| entry.waits.is_some());
+        let held = self.entries.partition_point(|entry| entry.waits.is_none());
+        self.enter(range, kind, held)
+    }
+
     /// Tells those that have to wait no longer.
     fn grant(&mut self) {
         for at in 0..self.entries.len() {
@@ -134,17 +156,11 @@ impl RangeLock {
         let mut objects = locks.objects.lock();
         let queue = objects.entry(self.key).or_default();
         queue.entries.retain(|entry| entry.id != self.id);
-        // Locks that are held do not meet those that wait before them.
-        queue.entries.sort_by_key(|entry| entry.waits.is_some());
-        let held = queue.entries.partition_point(|entry| entry.waits.is_none());
-        let (tell, granted) = oneshot::channel();
-        self.id = queue.next_id;
-        queue.next_id += 1;
-        let entry = Entry { id: self.id, range: WHOLE, kind: Kind::Alone, waits: Some(tell) };
-        queue.entries.insert(held, entry);
+        let (id, granted) = queue.enter_first(WHOLE, Kind::Alone);
+        self.id = id;
         queue.grant();
         drop(objects);
-        Asked { lock: self, granted: Some(granted) }
+        Asked { lock: self, granted }
     }
 }
 
@@ -210,6 +226,22 @@ mod tests {
         drop(first);
         assert!(is_granted(&mut waits));
         drop(waits);
+        assert!(locks.objects.lock().is_empty(), "nothing stays");
+    }
+
+    #[tokio::test]
+    async fn the_first_place_is_before_those_that_wait() {
+        let locks = Arc::new(RangeLocks::default());
+        let holder = locks.ask(key(1), 0..10, Kind::Alone).held().await;
+        let waits = locks.ask(key(1), WHOLE, Kind::Alone);
+        assert!(locks.ask(key(1), 20..30, Kind::Shared).waits());
+        let first = locks.ask_first(key(1), 20..30, Kind::Shared);
+        let second = locks.ask_first(key(1), 5..15, Kind::Shared);
+        assert_eq!([&first, &second, &waits].map(Asked::waits), [false, true, true]);
+        drop(holder);
+        drop(second.held().await);
+        drop(first);
+        waits.held().await;
         assert!(locks.objects.lock().is_empty(), "nothing stays");
     }
 }

@@ -236,10 +236,11 @@ impl Chains {
     ) -> Result<(), NotMended> {
         let own = found.handle.target;
         let key = (own, found.object.name);
-        // All places at once: between two of them a change could wait for one, and be waited for.
+        // All places at once: between two of them a change could wait for one, and be waited for. And before changes
+        // that wait for one that waits for this block.
         let asked: Vec<_> = outside(range_of(block), except)
             .into_iter()
-            .map(|part| self.locks.ask(key, part, Kind::Shared))
+            .map(|part| self.locks.ask_first(key, part, Kind::Shared))
             .collect();
         let deadline = Instant::now() + LOCK_TIME_MAX;
         let mut locks = Vec::with_capacity(asked.len());

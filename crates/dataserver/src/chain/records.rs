@@ -1,17 +1,17 @@
-//! Records of chains: the latest version that a target has heard of, and the targets that were in, in the target's
-//! file `chains`. A backup of the metaservers knows older versions.
+//! Records of chains: the latest version that a target has heard of, and the targets that were in or were refilled, in
+//! the target's file `chains`. A backup of the metaservers knows older versions.
 //!
 //! ```text
-//! 9f86d081884c7d65 12 0123456789abcdef,fedcba9876543210   chain, version, targets that are in, the head first
-//! crc32c 1a2b3c4d                                          of all bytes before
+//! 9f86d081884c7d65 12 0123456789abcdef,fedcba9876543210 -   chain, version, in (the head first), refilled
+//! crc32c 1a2b3c4d                                            of all bytes before
 //! ```
 //!
 //! A version is told to a member that is in before it acknowledges anything in it. So from any record, the records of
-//! the targets that were in lead to later ones, up to the last: see `cluster::chains::adopt`. A target that is dropped
-//! keeps its record.
+//! its targets lead to later ones, up to the last: see `cluster::chains::adopt`. A target that is dropped keeps its
+//! record.
 //!
-//! The file is written soon after: a disk that is slow holds up no change of a chain. A process that dies in between
-//! has a record that is some hundred milliseconds old.
+//! The file is written soon after: a disk that is slow holds up no change of a chain. But a member counts as refilled
+//! only when the head has written that it was: from then on it may go on alone, and the head's record must lead to it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use host::SystemFiles;
 use parking_lot::Mutex;
 use wire::data;
+use wire::data::Status;
 use wire::data::chain_records::{ChainRecord, ResOk};
 
 use crate::server::Targets;
@@ -37,13 +38,19 @@ const PAGE: usize = 1024;
 struct Record {
     version: u32,
     members_in: Vec<u64>,
+    refilled: Vec<u64>,
+    /// Number of the change that it came with.
+    change: u64,
 }
 
 #[derive(Default)]
 struct Known {
     records: BTreeMap<u64, Record>,
-    /// True if the file has not all of them.
-    is_changed: bool,
+    /// Number of changes, and of those that the file has.
+    changes: u64,
+    written: u64,
+    /// True if the file could not be read: then there may have been records that are not here.
+    is_damaged: bool,
     /// True if the last attempt to write failed, and the log has it.
     is_failing: bool,
 }
@@ -57,36 +64,36 @@ pub(crate) struct ChainRecords {
 }
 
 impl ChainRecords {
-    /// Reads the records of the target in `dir`. A file that cannot be read, or is damaged, is left out: the other
-    /// members have theirs.
+    /// Reads the records of the target in `dir`.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join(CHAINS_FILE);
-        let records = match std::fs::read_to_string(&path) {
-            Ok(text) => parsed(&text).unwrap_or_else(|| {
-                tracing::error!(
-                    file = %path.display(),
-                    "damaged: what this target knew of its chains is forgotten. It matters only if the metaservers are restored from a \
-                     backup now"
-                );
-                BTreeMap::new()
-            }),
-            Err(error) => {
-                if error.kind() != io::ErrorKind::NotFound {
-                    tracing::error!(file = %path.display(), %error, "cannot read what this target knew of its chains");
-                }
-                BTreeMap::new()
-            }
+        let read = match std::fs::read_to_string(&path) {
+            Ok(text) => parsed(&text).ok_or_else(|| "its checksum is wrong".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(error.to_string()),
         };
-        Self { path, known: Mutex::new(Known { records, ..Known::default() }), writing: Mutex::default() }
+        if let Err(why) = &read {
+            tracing::error!(
+                file = %path.display(), %why,
+                "what this target knew of its chains cannot be read. If the metaservers are restored from a backup, chains wait for it, \
+                 until the target is declared lost. Remove the file while heorot status is healthy, and restart the data server"
+            );
+        }
+        let known =
+            Known { is_damaged: read.is_err(), records: read.unwrap_or_default(), ..Known::default() };
+        Self { path, known: Mutex::new(known), writing: Mutex::default() }
     }
 
-    /// Takes over later versions of the chains that `target` is or was a member of. Returns true if there is news.
-    fn note(&self, target: u64, told: &[data::Chain]) -> bool {
+    /// Takes over later versions of the chains that `target` is or was a member of.
+    fn note(&self, target: u64, told: &[data::Chain]) {
         let mut known = self.known.lock();
+        let number = known.changes + 1;
         for chain in told {
-            let is_in = |member: &&data::Member| member.state == data::MemberState::In;
-            let members_in: Vec<u64> =
-                chain.members.iter().filter(is_in).map(|member| member.target).take(MEMBERS_MAX).collect();
+            let with = |state| -> Vec<u64> {
+                let members = chain.members.iter().filter(|member| member.state == state);
+                members.map(|member| member.target).take(MEMBERS_MAX).collect()
+            };
+            let (members_in, refilled) = (with(data::MemberState::In), with(data::MemberState::Refilling));
             let is_member = chain.members.iter().any(|member| member.target == target);
             let before = known.records.get(&chain.id).map(|record| record.version);
             let is_new = match before {
@@ -95,69 +102,103 @@ impl ChainRecords {
             };
             // After a restore no member is in until one is found.
             if is_new && !members_in.is_empty() {
-                known.records.insert(chain.id, Record { version: chain.version, members_in });
-                known.is_changed = true;
+                let record = Record { version: chain.version, members_in, refilled, change: number };
+                known.records.insert(chain.id, record);
+                known.changes = number;
             }
         }
-        known.is_changed
+    }
+
+    /// True if the file lacks a change. One that was damaged stays as it is: it would look whole.
+    fn has_news(&self) -> bool {
+        let known = self.known.lock();
+        known.changes > known.written && !known.is_damaged
+    }
+
+    /// True if the file has this version of the chain, or a later one, or none of the chain is known; also if the
+    /// disk has no room for the file, or the file is damaged: what hangs on it must not wait for ever.
+    fn is_written(&self, chain: u64, version: u32) -> bool {
+        let known = self.known.lock();
+        let is_written = |record: &Record| record.version >= version && record.change <= known.written;
+        known.is_failing || known.is_damaged || known.records.get(&chain).is_none_or(is_written)
     }
 
     /// Writes the file, if there is news. Blocks.
     fn write_down(&self) {
         let _alone = self.writing.lock();
-        let text = {
-            let mut known = self.known.lock();
-            if !std::mem::take(&mut known.is_changed) {
-                return;
-            }
-            text(&known.records)
+        if !self.has_news() {
+            return;
+        }
+        let (text, changes) = {
+            let known = self.known.lock();
+            (text(&known.records), known.changes)
         };
         let written = host::replace(&SystemFiles, &self.path, text.as_bytes());
         let mut known = self.known.lock();
-        if let Err(error) = &written {
-            known.is_changed = true;
-            if !known.is_failing {
-                tracing::warn!(
-                    file = %self.path.display(), %error,
-                    "cannot write what this target knows of its chains, trying again with the next change: a restore from a backup \
-                     would need it"
-                );
-            }
+        match &written {
+            Ok(()) => known.written = changes,
+            Err(error) if !known.is_failing => tracing::warn!(
+                file = %self.path.display(), %error,
+                "cannot write what this target knows of its chains, trying again: a restore from a backup would need it"
+            ),
+            Err(_) => {}
         }
         known.is_failing = written.is_err();
     }
 
     /// A page of the records.
-    pub(crate) fn page(&self, after: Option<u64>) -> ResOk {
+    ///
+    /// # Errors
+    /// `Damaged`: the file could not be read.
+    pub(crate) fn page(&self, after: Option<u64>) -> Result<ResOk, Status> {
         let known = self.known.lock();
+        if known.is_damaged {
+            return Err(Status::Damaged);
+        }
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut rest = known.records.range((from, std::ops::Bound::Unbounded));
         let record = |(chain, record): (&u64, &Record)| ChainRecord {
             chain: *chain,
             version: record.version,
             members_in: record.members_in.clone(),
+            refilled: record.refilled.clone(),
         };
         let records = rest.by_ref().take(PAGE).map(record).collect();
-        ResOk { records, done: rest.next().is_none() }
+        Ok(ResOk { records, done: rest.next().is_none() })
     }
 }
 
 impl Targets {
     /// Notes what this server was told of chains in the records of its targets.
     pub(crate) fn note_chains(&self, told: &[data::Chain]) {
+        self.all().iter().for_each(|target| target.chain_records().note(target.id(), told));
+        self.write_chains();
+    }
+
+    /// Has the records written that are not yet.
+    pub(crate) fn write_chains(&self) {
         for target in self.all() {
-            if target.chain_records().note(target.id(), told) && !target.objects().lost() {
+            if target.chain_records().has_news() && !target.objects().lost() {
                 let target = std::sync::Arc::clone(target);
                 tokio::task::spawn_blocking(move || target.chain_records().write_down());
             }
         }
     }
+
+    /// True if this version of the chain is in the files of the targets that know the chain.
+    pub(crate) fn are_chains_written(&self, chain: u64, version: u32) -> bool {
+        self.all().iter().all(|target| target.chain_records().is_written(chain, version))
+    }
 }
 
 fn text(records: &BTreeMap<u64, Record>) -> String {
+    let list = |targets: &[u64]| match targets {
+        [] => "-".to_owned(),
+        _ => targets.iter().map(|target| format!("{target:016x}")).collect::<Vec<_>>().join(","),
+    };
     let line = |(chain, record): (&u64, &Record)| {
-        let targets: Vec<String> = record.members_in.iter().map(|target| format!("{target:016x}")).collect();
-        format!("{chain:016x} {} {}\n", record.version, targets.join(","))
+        let Record { version, members_in, refilled, .. } = record;
+        format!("{chain:016x} {version} {} {}\n", list(members_in), list(refilled))
     };
     let lines: String = records.iter().map(line).collect();
     let sum = crc32c::crc32c(lines.as_bytes());
@@ -169,15 +210,16 @@ fn parsed(text: &str) -> Option<BTreeMap<u64, Record>> {
     if u32::from_str_radix(sum, 16).ok()? != crc32c::crc32c(lines.as_bytes()) {
         return None;
     }
+    let list = |word: &str| match word {
+        "-" => Some(vec![]),
+        _ => word.split(',').map(|target| u64::from_str_radix(target, 16).ok()).collect::<Option<Vec<u64>>>(),
+    };
     let record = |line: &str| {
         let mut words = line.split(' ');
         let chain = u64::from_str_radix(words.next()?, 16).ok()?;
         let version = words.next()?.parse().ok()?;
-        let target = |word| u64::from_str_radix(word, 16).ok();
-        Some((
-            chain,
-            Record { version, members_in: words.next()?.split(',').map(target).collect::<Option<_>>()? },
-        ))
+        let (members_in, refilled) = (list(words.next()?)?, list(words.next()?)?);
+        Some((chain, Record { version, members_in, refilled, change: 0 }))
     };
     lines.lines().map(record).collect()
 }
@@ -197,46 +239,59 @@ mod tests {
         data::Chain { id, version, verifier: 1, members: states.iter().enumerate().map(member).collect() }
     }
 
-    fn known(records: &ChainRecords) -> Vec<(u64, u32, Vec<u64>)> {
-        records.page(None).records.into_iter().map(|r| (r.chain, r.version, r.members_in)).collect()
+    fn known(records: &ChainRecords) -> Vec<(u64, u32, Vec<u64>, Vec<u64>)> {
+        let page = records.page(None).unwrap();
+        page.records.into_iter().map(|r| (r.chain, r.version, r.members_in, r.refilled)).collect()
     }
 
     #[test]
     fn the_latest_version_with_members_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let records = ChainRecords::open(dir.path());
-        assert!(!records.note(9, &[told(5, 1, &[In, In])]), "not its chain");
-        assert!(records.note(2, &[told(5, 3, &[In, Refilling]), told(4, 1, &[In, In])]));
+        records.note(9, &[told(5, 1, &[In, In])]);
+        assert!(!records.has_news(), "not its chain");
+        records.note(2, &[told(5, 3, &[In, Refilling]), told(4, 1, &[In, In])]);
+        assert!(records.has_news() && !records.is_written(5, 3) && records.is_written(6, 1));
         records.write_down();
-        assert!(!records.note(2, &[told(5, 2, &[In, In])]), "an earlier one");
-        assert!(!records.note(2, &[told(5, 4, &[Away, Away])]), "as after a restore");
-        assert!(records.note(2, &[told(5, 5, &[In])]), "it was dropped");
-        assert_eq!(known(&records), [(4, 1, vec![1, 2]), (5, 5, vec![1])]);
-        assert_eq!(known(&ChainRecords::open(dir.path()))[1].1, 3, "not written yet");
+        assert!(!records.has_news() && records.is_written(5, 3) && !records.is_written(5, 4));
+        records.note(2, &[told(5, 2, &[In, In])]);
+        records.note(2, &[told(5, 4, &[Away, Away])]);
+        assert!(!records.has_news(), "an earlier one, and one as after a restore");
+        records.note(2, &[told(5, 5, &[In])]);
+        assert_eq!(known(&records), [(4, 1, vec![1, 2], vec![]), (5, 5, vec![1], vec![])], "it was dropped");
+        assert_eq!(known(&ChainRecords::open(dir.path()))[1], (5, 3, vec![1], vec![2]), "not written yet");
         records.write_down();
         assert_eq!(known(&ChainRecords::open(dir.path())), known(&records));
     }
 
     #[test]
-    fn a_damaged_file_is_none_and_a_full_disk_is_tried_again() {
+    fn a_damaged_file_is_said_to_be_and_a_full_disk_is_tried_again() {
         let dir = tempfile::tempdir().unwrap();
         let records = ChainRecords::open(dir.path());
         let file = dir.path().join(CHAINS_FILE);
         std::fs::create_dir(dir.path().join("chains.new")).unwrap(); // in the way
-        assert!(records.note(1, &[told(5, 1, &[In, In])]));
+        records.note(1, &[told(5, 1, &[In, In])]);
+        assert!(!records.is_written(5, 1));
         records.write_down();
-        assert!(!file.exists());
+        assert!(!file.exists() && records.has_news() && records.is_written(5, 1), "nothing waits for ever");
         std::fs::remove_dir(dir.path().join("chains.new")).unwrap();
         records.write_down();
-        let text = std::fs::read_to_string(&file).unwrap();
-        for (at, _) in text.char_indices() {
-            let mut bytes = text.clone().into_bytes();
+        let text = std::fs::read(&file).unwrap();
+        let damaged = (0..text.len()).map(|at| {
+            let mut bytes = text.clone();
             bytes[at] ^= 1;
-            std::fs::write(&file, bytes).unwrap();
-            assert_eq!(known(&ChainRecords::open(dir.path())), [], "byte {at}");
+            bytes
+        });
+        for bytes in damaged.chain([vec![], vec![0; text.len()], vec![255; 9]]) {
+            std::fs::write(&file, &bytes).unwrap();
+            let records = ChainRecords::open(dir.path());
+            assert_eq!(records.page(None), Err(Status::Damaged), "{bytes:?}");
+            records.note(1, &[told(6, 1, &[In])]);
+            records.write_down();
+            assert!(std::fs::read(&file).unwrap() == bytes, "it does not look whole");
         }
         std::fs::write(&file, text).unwrap();
-        assert_eq!(known(&ChainRecords::open(dir.path())), [(5, 1, vec![1, 2])]);
+        assert_eq!(known(&ChainRecords::open(dir.path())), [(5, 1, vec![1, 2], vec![])]);
     }
 
     #[test]
@@ -244,10 +299,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = ChainRecords::open(dir.path());
         let all: Vec<data::Chain> = (1..=PAGE as u64 + 1).map(|id| told(id, 1, &[In])).collect();
-        assert!(records.note(1, &all));
-        let first = records.page(None);
+        records.note(1, &all);
+        let first = records.page(None).unwrap();
         assert_eq!((first.records.len(), first.done), (PAGE, false));
-        let second = records.page(Some(PAGE as u64));
+        let second = records.page(Some(PAGE as u64)).unwrap();
         assert_eq!((second.records.len(), second.done), (1, true));
     }
 }

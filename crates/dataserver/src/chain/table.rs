@@ -1,5 +1,6 @@
-//! Chains of this server's targets, and its lease, as the leader of the metaservers told them. Nothing of
-//! this is durable: a process that starts serves no column with copies until it has a lease and its chains.
+//! Chains of this server's targets, and its lease, as the leader of the metaservers told them. A process
+//! that starts serves no column with copies until it has a lease and its chains: the records of chains on its targets
+//! serve restores alone.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;

@@ -23,10 +23,13 @@ impl DataServer {
     }
 
     /// Members that this server has refilled as the head of their chains, for its registration. Each is
-    /// reported until its chain has a later version.
+    /// reported until its chain has a later version, once that version is in the records of the head's target.
     #[must_use]
     pub fn refilled(&self) -> Vec<Refilled> {
-        self.chains.refilled_members()
+        self.targets.write_chains();
+        let mut refilled = self.chains.refilled_members();
+        refilled.retain(|member| self.targets.are_chains_written(member.chain, member.version));
+        refilled
     }
 
     /// Members here that have left their chains, for its registration: they lack data, or their targets cannot be

@@ -6,6 +6,7 @@ mod balance;
 mod clocks;
 mod damaged_blocks;
 mod incarnations;
+mod killed_moves;
 mod lost_targets;
 mod name_space;
 mod no_quorum;

@@ -57,8 +57,9 @@ fn at_the_end(descriptor: &impl AsFd) -> io::Result<OwnedFd> {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTOR_MAX).min(DESCRIPTOR_MAX);
     let highest = i32::try_from(most.saturating_sub(1)).unwrap_or(i32::MAX);
     let taken = |outcome: &Result<OwnedFd, Errno>| matches!(outcome, Err(Errno::MFILE));
-    let lower = (0..TRIES_MAX).map(|below| fcntl_dupfd_cloexec(descriptor, highest.saturating_sub(below)));
-    let outcome = lower.skip_while(taken).next().unwrap_or(Err(Errno::MFILE));
+    let mut lower =
+        (0..TRIES_MAX).map(|below| fcntl_dupfd_cloexec(descriptor, highest.saturating_sub(below)));
+    let outcome = lower.find(|outcome| !taken(outcome)).unwrap_or(Err(Errno::MFILE));
     Ok(outcome?)
 }
 

@@ -101,14 +101,14 @@ impl Data {
     pub(crate) async fn clean_left_behind(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LEFT_BEHIND_EVERY).await;
-            for target in self.cluster.left_behind() {
+            for (target, number) in self.cluster.left_behind() {
                 if self.held_back_by_restore().is_some() {
                     break;
                 }
                 let is_gone = self.cluster.data_servers.lost_targets().contains(&target);
                 let mut report = CleanReport::default();
                 if is_gone || self.clean_target(target, Only::LeftChain, &mut report).await.is_ok() {
-                    self.cluster.forget_left_behind(target);
+                    self.cluster.forget_left_behind((target, number));
                     let objects = report.objects_removed;
                     tracing::info!(target = %format!("{:016x}", target.0), objects, "a target left chains: objects removed");
                 }
@@ -210,7 +210,8 @@ impl Data {
             let device = read::device(&*view, layout.device)?;
             // An unknown device is damage: its objects count as owned, and are not removed.
             let chain = device.map(|device| layout.chain(&device.chains, entry.column));
-            let is_its_own = |chain| self.cluster.is_member(chain, target) || self.cluster.is_in_doubt(chain);
+            // The doubt first: it may end in between, and leave the target a member.
+            let is_its_own = |chain| self.cluster.is_in_doubt(chain) || self.cluster.is_member(chain, target);
             match chain.is_none_or(|chain| chain.is_some_and(is_its_own)) {
                 true => split.owned.push(*entry),
                 false => split.left_behind.push(*entry),

@@ -22,6 +22,8 @@ xdr_struct! {
         pub version: u32,
         /// Targets of the members that were in, the head first.
         pub members_in: Vec<u64>,
+        /// Targets of the members that were refilled.
+        pub refilled: Vec<u64>,
     }
 
     /// The results.

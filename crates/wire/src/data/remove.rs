@@ -10,7 +10,8 @@ xdr_enum! {
     pub enum Only {
         /// None.
         All = 0,
-        /// Objects with copies whose chain the target has left.
+        /// Objects with copies whose chain the target has left. The answer is `ChainWaits` if it is a member of the
+        /// chain of one of these, as far as it has heard.
         LeftChain = 1,
         /// These, and objects without copies.
         LeftBehind = 2,

@@ -122,7 +122,15 @@ fn replies() -> Vec<Reply> {
             next: Some(ObjectName { inode: 3, column: 1 }),
         })),
         Reply::ChainRecords(Ok(chain_records::ResOk {
-            records: vec![chain_records::ChainRecord { chain: 1, version: 2, members_in: vec![3, 4] }; 2],
+            records: vec![
+                chain_records::ChainRecord {
+                    chain: 1,
+                    version: 2,
+                    members_in: vec![3, 4],
+                    refilled: vec![5]
+                };
+                2
+            ],
             done: true,
         })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),

@@ -157,3 +157,15 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     assert_eq!(step(&[In, In, Away], &[In, In, Away], &refilled, false), at(ChainStep::Drop, 2));
     assert_eq!(step(&[In, In, In], &[In, In, In], &[Well, Well, Well], false), at(ChainStep::Drop, 2));
 }
+
+#[test]
+fn a_chain_that_is_short_of_a_member_gets_one() {
+    let step = |states: &[MemberState], copies| {
+        let table = Table { presence: &[Well, Well], is_overdue: false, may_be_tried: false };
+        next_step(&chain(states, copies), &chain(states, copies), &table)
+    };
+    assert_eq!(step(&[In], 2), Some(ChainStep::Add(TargetId(9))));
+    assert_eq!(step(&[In, Refilling], 2), None);
+    assert_eq!(step(&[In, In], 3), Some(ChainStep::Add(TargetId(9))));
+    assert_eq!(step(&[MemberState::Doubted], 2), None, "no member has the data");
+}

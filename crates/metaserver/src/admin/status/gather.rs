@@ -163,12 +163,16 @@ fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
     let with = |state| all.values().filter(|chain| chain.with_state(state).next().is_some()).count() as u64;
     let is_whole = |chain: &&Chain| chain.with_state(MemberState::In).count() >= usize::from(chain.copies);
     let is_refilled = |chain: &&Chain| chain.with_state(MemberState::Refilling).next().is_some();
+    let is_incomplete = |chain: &Chain| {
+        let is_away = chain.with_state(MemberState::Away).next().is_some();
+        is_away || chain.members.len() < usize::from(chain.copies)
+    };
     let moving = all.values().filter(is_whole).filter(is_refilled).count() as u64;
     Chains {
         count: all.len() as u64,
         refilling: with(MemberState::Refilling) - moving,
         moving,
-        incomplete: with(MemberState::Away),
+        incomplete: all.values().filter(|chain| is_incomplete(chain)).count() as u64,
         waiting: all.len() as u64 - with(MemberState::In),
         in_doubt: 0,
         copies_of_new_files,

@@ -97,8 +97,9 @@ impl Plain {
             ChainStep::Doubt => {
                 let mut chain = recorded.clone();
                 for member in &mut chain.members {
-                    let was_in = [MemberState::In, MemberState::Doubted].contains(&member.state);
-                    member.state = if was_in { MemberState::Doubted } else { MemberState::Away };
+                    if member.state == MemberState::In {
+                        member.state = MemberState::Doubted;
+                    }
                 }
                 chain.leaving = None;
                 return Some(chain);
@@ -142,7 +143,8 @@ impl Plain {
     }
 
     fn adopted(&self, recorded: &Chain, named: &[Option<TargetId>], version: u32) -> Option<Chain> {
-        if recorded.head().is_some() || version > 1 << 31 {
+        let is_doubted = recorded.members.iter().any(|m| m.state == MemberState::Doubted);
+        if recorded.head().is_some() || !is_doubted || version > 1 << 31 {
             return None;
         }
         let named: Vec<TargetId> = named.iter().filter_map(|target| *target).collect();
@@ -164,7 +166,7 @@ impl Plain {
                 members.push(ChainMember { target, state, process, since: self.now });
             }
         }
-        let (verifier, version) = (self.random, version.max(recorded.version));
+        let (verifier, version) = (self.random, version.max(recorded.version) / 65_536 * 65_536 + 65_535);
         Some(Chain { verifier, version, members, leaving: None, ..recorded.clone() })
     }
 }
