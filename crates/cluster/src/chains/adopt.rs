@@ -45,6 +45,8 @@ struct Present<'a> {
     all: &'a [TargetId],
     is_lost: &'a dyn Fn(TargetId) -> bool,
     serves: &'a dyn Fn(TargetId) -> bool,
+    /// True if its data server is there, whatever the state of its disk.
+    answers: &'a dyn Fn(TargetId) -> bool,
 }
 
 /// The step of a chain in doubt, or the targets that are waited for.
@@ -56,13 +58,17 @@ fn step_of(chain: &Chain, told: &Told, present: &Present<'_>) -> Result<ChainSte
         members_in: chain.with_state(MemberState::Doubted).collect(),
         refilled: chain.with_state(MemberState::Refilling).collect(),
     };
-    let records = told.keys().filter_map(|target| knows(*target));
-    let last = records.max_by_key(|record| record.version);
+    let last = last_of(told.keys().filter_map(|target| knows(*target)));
     // No server was told of it, so no data came to it.
     let is_new = last.is_none() && have_all_told;
-    let last = last.filter(|record| record.version >= chain.version).unwrap_or(&of_backup);
+    let last = last.filter(|record| record.version >= chain.version).unwrap_or(of_backup);
     let trail = || last.members_in.iter().chain(&last.refilled).copied();
-    let is_unheard = |target: TargetId| !is_new && knows(target).is_none();
+    // One that was refilled, and has no record of it, was never in.
+    let has_told = |target: TargetId| match last.members_in.contains(&target) {
+        true => knows(target).is_some(),
+        false => told.contains_key(&target),
+    };
+    let is_unheard = |target: TargetId| !is_new && !has_told(target);
     let awaited: Vec<TargetId> =
         trail().filter(|target| is_unheard(*target) && !(present.is_lost)(*target)).collect();
     if !awaited.is_empty() {
@@ -72,14 +78,35 @@ fn step_of(chain: &Chain, told: &Told, present: &Present<'_>) -> Result<ChainSte
     if trail().any(is_unheard) && !have_all_told {
         return Err(present.all.iter().copied().filter(|target| !told.contains_key(target)).collect());
     }
-    let members = last.members_in.iter().copied().filter(|target| !(present.is_lost)(*target));
-    let (first, rest): (Vec<_>, Vec<_>) = members.partition(|target| (present.serves)(*target));
-    if first.is_empty() {
+    let mut members: Vec<TargetId> =
+        last.members_in.iter().copied().filter(|target| !(present.is_lost)(*target)).collect();
+    // One with a disk that is read-only, if there is no better one: as without a restore.
+    members.sort_by_key(|target| (!(present.serves)(*target), !(present.answers)(*target)));
+    if !members.first().is_some_and(|target| (present.answers)(*target)) {
         return Err(last.members_in.clone());
     }
-    let mut members = [None; COPIES_MAX];
-    members.iter_mut().zip(first.into_iter().chain(rest)).for_each(|(place, target)| *place = Some(target));
-    Ok(ChainStep::Adopt(members, last.version))
+    let mut places = [None; COPIES_MAX];
+    places.iter_mut().zip(members).for_each(|(place, target)| *place = Some(target));
+    Ok(ChainStep::Adopt(places, last.version))
+}
+
+/// The latest version; of several records of it, what any of them says. A data server is told of a version again
+/// when a member's process has changed, without that member.
+fn last_of<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Record> {
+    records.fold(None, |last: Option<Record>, record| match last {
+        Some(last) if last.version > record.version => Some(last),
+        Some(mut last) if last.version == record.version => {
+            let is_new = |known: &[TargetId], target: &TargetId| !known.contains(target);
+            let members_in: Vec<TargetId> =
+                record.members_in.iter().copied().filter(|target| is_new(&last.members_in, target)).collect();
+            last.members_in.extend(members_in);
+            let refilled: Vec<TargetId> =
+                record.refilled.iter().copied().filter(|target| is_new(&last.refilled, target)).collect();
+            last.refilled.extend(refilled);
+            Some(last)
+        }
+        _ => Some(record.clone()),
+    })
 }
 
 impl Cluster {
@@ -126,9 +153,12 @@ impl Cluster {
         let is_lost = |target| known.presence(target) == Presence::Lost;
         let serves =
             |target| matches!(known.presence(target), Presence::Well | Presence::Full | Presence::Draining);
+        let there = map.present_data_servers().filter(|server| self.chains.leases.is_held(server.id, now));
+        let there: Vec<TargetId> = there.flat_map(|server| server.targets.iter().copied()).collect();
+        let answers = |target| there.contains(&target);
         let all = map.present_data_servers().flat_map(|server| server.targets.iter().copied());
         let all: Vec<TargetId> = all.filter(|target| !is_lost(*target)).collect();
-        let present = Present { all: &all, is_lost: &is_lost, serves: &serves };
+        let present = Present { all: &all, is_lost: &is_lost, serves: &serves, answers: &answers };
         let (mut steps, mut awaited) = (Vec::new(), BTreeMap::<TargetId, usize>::new());
         let mut waits = 0;
         for chain in map.chains.iter().filter(|chain| chain.is_in_doubt()) {
@@ -216,6 +246,7 @@ mod tests {
             all: &all,
             is_lost: &|target| lost.contains(&target.0),
             serves: &|target| target.0 < 10,
+            answers: &|target| target.0 < 20,
         };
         match step_of(&backup(), &told, &present) {
             Ok(ChainStep::Adopt(members, version)) => {
@@ -272,8 +303,24 @@ mod tests {
 
     #[test]
     fn a_target_that_serves_comes_first() {
-        let (fails, serves): (Line<'_>, Line<'_>) = ((11, 7, &[11, 3], &[]), (3, 7, &[11, 3], &[]));
-        assert_eq!(step(&[fails, serves], &[]), Ok((vec![3, 11], 7)));
-        assert_eq!(step(&[(11, 7, &[11], &[])], &[]), Err(vec![11]), "it alone has the data");
+        // 11 is read-only, 21 has gone away since it told.
+        let (read_only, serves): (Line<'_>, Line<'_>) = ((11, 7, &[11, 3], &[]), (3, 7, &[11, 3], &[]));
+        assert_eq!(step(&[read_only, serves], &[]), Ok((vec![3, 11], 7)));
+        assert_eq!(step(&[(21, 7, &[21, 11], &[]), (11, 7, &[21, 11], &[])], &[]), Ok((vec![11, 21], 7)));
+        assert_eq!(step(&[(21, 7, &[21], &[])], &[]), Err(vec![21]), "it alone has the data");
+    }
+
+    #[test]
+    fn one_that_was_to_be_refilled_and_never_heard_of_it_was_not_in() {
+        assert_eq!(step(&[(1, 6, &[1], &[3])], &[]), Err(vec![3]));
+        assert_eq!(step(&[(1, 6, &[1], &[3]), (3, 0, &[], &[])], &[]), Ok((vec![1], 6)));
+    }
+
+    #[test]
+    fn records_of_one_version_add_up() {
+        let (told_again, first): (Line<'_>, Line<'_>) = ((3, 6, &[2], &[]), (2, 6, &[1, 2], &[3]));
+        assert_eq!(step(&[told_again], &[]), Err(vec![2]));
+        assert_eq!(step(&[told_again, first], &[]), Err(vec![1]));
+        assert_eq!(step(&[told_again, first, (1, 7, &[1], &[])], &[]), Ok((vec![1], 7)));
     }
 }

@@ -123,9 +123,9 @@ impl ChainRecords {
         known.is_failing || known.is_damaged || known.records.get(&chain).is_none_or(is_written)
     }
 
-    /// Writes the file, if there is news. Blocks.
+    /// Writes the file, if there is news, and it is not being written. Blocks.
     fn write_down(&self) {
-        let _alone = self.writing.lock();
+        let Some(_alone) = self.writing.try_lock() else { return };
         if !self.has_news() {
             return;
         }
@@ -185,9 +185,9 @@ impl Targets {
         }
     }
 
-    /// True if this version of the chain is in the files of the targets that know the chain.
-    pub(crate) fn are_chains_written(&self, chain: u64, version: u32) -> bool {
-        self.all().iter().all(|target| target.chain_records().is_written(chain, version))
+    /// True if this version of the chain is in the file of the target, which is here.
+    pub(crate) fn is_chain_written(&self, target: u64, chain: u64, version: u32) -> bool {
+        self.get(target).is_some_and(|target| target.chain_records().is_written(chain, version))
     }
 }
 

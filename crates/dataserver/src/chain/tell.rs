@@ -28,7 +28,10 @@ impl DataServer {
     pub fn refilled(&self) -> Vec<Refilled> {
         self.targets.write_chains();
         let mut refilled = self.chains.refilled_members();
-        refilled.retain(|member| self.targets.are_chains_written(member.chain, member.version));
+        let head = |chain| Some(self.chains.table.get(chain)?.head()?.target);
+        refilled.retain(|Refilled { chain, version, .. }| {
+            head(*chain).is_some_and(|head| self.targets.is_chain_written(head, *chain, *version))
+        });
         refilled
     }
 

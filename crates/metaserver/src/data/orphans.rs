@@ -3,6 +3,7 @@
 //! Commands leave no orphans: a removal's record stays until every object is removed. Orphans can come from a
 //! write that was under way while its file was removed, or from a target that was restored from a copy.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ const FIRST_WAIT_MAX: Duration = Duration::from_secs(60);
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// Interval between two looks for targets that left chains.
 const LEFT_BEHIND_EVERY: Duration = Duration::from_secs(1);
+/// Attempts, of which each lists the target. It hears that it left a chain within a heartbeat, but what has moved to
+/// other chains than those it is marked with is kept from removal for longer: orphan scans remove it.
+const LEFT_BEHIND_TRIES: u32 = 20;
 /// Poll interval for changes of the setting of the scan interval.
 const SETTINGS_EVERY: Duration = Duration::from_secs(10);
 
@@ -99,15 +103,26 @@ impl Data {
 
     /// Removes what targets have left behind in chains that they left, soon after. Never returns.
     pub(crate) async fn clean_left_behind(self: Arc<Self>) {
+        let mut tries = BTreeMap::<(TargetId, u64), u32>::new();
         loop {
             tokio::time::sleep(LEFT_BEHIND_EVERY).await;
-            for (target, number) in self.cluster.left_behind() {
+            let left_behind = self.cluster.left_behind();
+            tries.retain(|note, _| left_behind.contains(note));
+            for (target, number) in left_behind {
                 if self.held_back_by_restore().is_some() {
                     break;
                 }
                 let is_gone = self.cluster.data_servers.lost_targets().contains(&target);
                 let mut report = CleanReport::default();
-                if is_gone || self.clean_target(target, Only::LeftChain, &mut report).await.is_ok() {
+                let is_clean = match self.clean_target(target, Only::LeftChain, &mut report).await {
+                    Ok(is_clean) => {
+                        let tries = tries.entry((target, number)).or_default();
+                        *tries += 1;
+                        is_clean || *tries >= LEFT_BEHIND_TRIES
+                    }
+                    Err(_) => is_gone,
+                };
+                if is_clean {
                     self.cluster.forget_left_behind((target, number));
                     let objects = report.objects_removed;
                     tracing::info!(target = %format!("{:016x}", target.0), objects, "a target left chains: objects removed");
@@ -136,7 +151,7 @@ impl Data {
             let why = match target.alive {
                 false => "its data server is away".to_owned(),
                 true => match self.clean_target(id, Only::LeftBehind, &mut report).await {
-                    Ok(()) => {
+                    Ok(_) => {
                         report.targets_cleaned += 1;
                         continue;
                     }
@@ -151,23 +166,29 @@ impl Data {
         report
     }
 
-    /// Removes orphans, and of what the target has left behind, `of_left_behind`.
+    /// Removes orphans, and of what the target has left behind, `of_left_behind`. Returns false if objects are left of
+    /// chains that the target has not left, as far as it has heard.
     async fn clean_target(
         &self,
         target: TargetId,
         of_left_behind: Only,
         report: &mut CleanReport,
-    ) -> Result<(), FileError> {
-        let mut after = None;
+    ) -> Result<bool, FileError> {
+        let (mut after, mut is_clean) = (None, true);
         loop {
             let page = self.list_objects(target, after).await?;
             report.objects_seen += page.objects.len() as u64;
             let ByOwner { orphans, left_behind, .. } = self.by_owner(target, &page.objects)?;
             report.objects_removed += self.remove_orphans(target, &orphans, Only::All).await?;
-            report.objects_removed += self.remove_orphans(target, &left_behind, of_left_behind).await?;
+            match self.remove_orphans(target, &left_behind, of_left_behind).await {
+                Ok(removed) => report.objects_removed += removed,
+                // Of the others of these, some are removed.
+                Err(FileError::Away) => is_clean = false,
+                Err(error) => return Err(error),
+            }
             after = page.next();
             if after.is_none() {
-                return Ok(());
+                return Ok(is_clean);
             }
         }
     }
@@ -222,6 +243,9 @@ impl Data {
 
     /// Removes orphans, or objects that the target has left behind, for which the data server decides: it knows of
     /// a chain that takes the target back before any data come. Returns their number.
+    ///
+    /// # Errors
+    /// `Away` if some are spared, or the data server is away; others of them may be removed.
     pub(crate) async fn remove_orphans(
         &self,
         target: TargetId,
@@ -249,10 +273,14 @@ impl Data {
             }
             .seal(&self.machine.key)
         };
+        let mut spared = Ok(());
         for some in orphans.chunks(REMOVE_MAX) {
-            self.remove_objects(target, some.iter().map(handle).collect(), only).await?;
+            match self.remove_objects(target, some.iter().map(handle).collect(), only).await {
+                Err(FileError::Away) => spared = Err(FileError::Away),
+                removed => removed?,
+            }
         }
-        Ok(orphans.len() as u64)
+        spared.map(|()| orphans.len() as u64)
     }
 }
 
