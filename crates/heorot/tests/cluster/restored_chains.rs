@@ -144,3 +144,29 @@ async fn a_member_with_old_data_is_not_read_after_the_restore() {
         until("it is back", || is_whole(&cluster));
     }
 }
+
+/// A data server is gone for good with its disks, as are the metaservers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chains_do_not_wait_for_a_target_that_is_declared_lost() {
+    let (mut cluster, client, files) = backed_up(3, 1).await;
+    for file in &files {
+        write(&client, file, 2).await;
+    }
+    let identity = std::fs::read_to_string(cluster.file("target2").join("target.toml")).unwrap();
+    let id =
+        identity.lines().find_map(|line| line.strip_prefix("id = ")).unwrap().trim_matches('"').to_owned();
+    cluster.stop_metaserver(0);
+    cluster.data_servers[2] = None;
+    restore(&mut cluster);
+    (0..2).for_each(|n| adopt(&cluster, n));
+    let all = chains(&cluster, "count");
+    until("those of the others are known", || chains(&cluster, "in_doubt") < all);
+    assert!(chains(&cluster, "in_doubt") > 0, "the others wait for it");
+    cluster.ask(0, &["target", "lost", &id]).unwrap();
+    until("none waits", || chains(&cluster, "in_doubt") == 0);
+    let client = mount3(&cluster).await;
+    for n in 0..6 {
+        check(&client, &format!("f{n}"), 2).await;
+    }
+    until("there are two copies", || is_whole(&cluster));
+}
