@@ -27,6 +27,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SAY_EVERY: Duration = Duration::from_secs(60);
 /// Targets that such a line names.
 const NAMES_MAX: usize = 16;
+/// Most pages of one target's records, and targets of one record, that are believed.
+const PAGES_MAX: u32 = 1024;
+const MEMBERS_MAX: usize = 16;
 
 /// A chain as a target last heard of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,7 +180,7 @@ impl Cluster {
             tracing::warn!(
                 chains = waits,
                 targets = names.join(", "),
-                "after the restore from a backup, chains wait for targets that may know who had their data last: start all data \
+                "after the restore from a backup, chains wait for targets that may know where their data were last: start all data \
                  servers, run heorot ds adopt on each, and only then declare those lost that are gone for good"
             );
         }
@@ -188,15 +191,15 @@ impl Cluster {
     async fn records_of(&self, target: TargetId) -> Option<BTreeMap<ChainId, Record>> {
         let peer = self.data_servers.peer(target)?;
         let (mut records, mut after) = (BTreeMap::new(), None);
-        loop {
+        for _ in 0..PAGES_MAX {
             let args = chain_records::Args { target: target.0, after };
             let answer =
                 peer.call::<chain_records::Res>(Procedure::ChainRecords as u32, &args, TELL_TIME_MAX);
             let page = answer.await.ok()?.ok()?;
             let last = page.records.last().map(|record| record.chain);
-            for record in page.records {
+            for record in page.records.into_iter().filter(|record| self.is_in_doubt(ChainId(record.chain))) {
                 let [members_in, refilled] = [record.members_in, record.refilled]
-                    .map(|targets| targets.into_iter().map(TargetId).collect());
+                    .map(|targets| targets.into_iter().take(MEMBERS_MAX).map(TargetId).collect());
                 records
                     .insert(ChainId(record.chain), Record { version: record.version, members_in, refilled });
             }
@@ -207,6 +210,7 @@ impl Cluster {
                 _ => return None,
             }
         }
+        None
     }
 }
 

@@ -29,12 +29,6 @@ fn spread(shares: &[f64]) -> f64 {
     most - shares.iter().copied().fold(1.0, f64::min)
 }
 
-/// By one status: chains go from one state to the next.
-fn is_quiet(cluster: &Cluster) -> bool {
-    let status = json(cluster, &["status", "--json"]);
-    ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| status["chains"][state] == 0)
-}
-
 /// Bytes of the files after `round` rounds of writes.
 fn bytes(file: usize, round: usize) -> Bytes {
     Bytes::from(vec![(7 * file + round) as u8; FILE_BYTES])
@@ -90,15 +84,15 @@ async fn data_move_to_added_targets_and_off_a_draining_one_while_clients_work() 
     (2..4).for_each(|n| cluster.add_data_server(n));
     until("four are there", || shares(&cluster).len() == 4);
     assert!(spread(&shares(&cluster)) > 0.1, "{:?}", shares(&cluster));
-    until("data are even", || is_quiet(&cluster) && spread(&shares(&cluster)) <= 0.05);
+    until("data are even", || cluster.is_whole() && spread(&shares(&cluster)) <= 0.05);
 
     cluster.ask(0, &["node", "drain", "ds0"]).unwrap();
     let objects = |disk: &SmallDisk| {
         let dirs = std::fs::read_dir(disk.0.join("objects")).unwrap().map(|dir| dir.unwrap().path());
         dirs.map(|dir| std::fs::read_dir(dir).unwrap().count()).sum::<usize>()
     };
-    until("the one that drains is empty", || is_quiet(&cluster) && objects(&disks[0]) == 0);
-    until("the others are even", || is_quiet(&cluster) && spread(&shares(&cluster)[1..]) <= 0.05);
+    until("the one that drains is empty", || cluster.is_whole() && objects(&disks[0]) == 0);
+    until("the others are even", || cluster.is_whole() && spread(&shares(&cluster)[1..]) <= 0.05);
     stop.store(true, Ordering::Relaxed);
     let rounds = worker.await.expect("no error at the client");
     assert!(rounds > 0);

@@ -12,19 +12,8 @@ const DATA_SERVERS: usize = 4;
 const FILES: usize = 8;
 const FILE_BYTES: usize = 8 << 20;
 
-fn status(cluster: &Cluster) -> serde_json::Value {
-    let answers = cluster.metaservers.iter().filter(|(_, process)| process.is_some());
-    let mut texts = answers.filter_map(|(ip, _)| ask(*ip, &["status", "--json"]).ok());
-    texts.next().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
-}
-
-fn is_whole(cluster: &Cluster) -> bool {
-    let chains = &status(cluster)["chains"];
-    ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
-}
-
 fn leader(cluster: &Cluster) -> usize {
-    let name = status(cluster)["leader"].as_str().map(str::to_owned).expect("a leader");
+    let name = cluster.status()["leader"].as_str().map(str::to_owned).expect("a leader");
     (0..cluster.metaservers.len()).find(|n| name == format!("mds{n}")).expect("one of them leads")
 }
 
@@ -107,7 +96,7 @@ async fn data_move_off_each_data_server_while_others_and_the_leader_are_killed()
     cluster.ask(0, &["set", "rebalance", "false"]).unwrap();
     cluster.ask(0, &["set", "trash_time", "0s"]).unwrap();
     cluster.ask(0, &["stripe", "set", "/", "--copies", "2"]).unwrap();
-    until("chains", || status(&cluster)["chains"]["count"].as_u64() > Some(0) && is_whole(&cluster));
+    until("chains", || cluster.status()["chains"]["count"].as_u64() > Some(0) && cluster.is_whole());
     let spared = (leader(&cluster) + 1) % 3;
     let ip = cluster.metaservers[spared].0;
     let url = format!("nfs://{ip}:{PORT}/?version=3&mountport={PORT}&noresvport=true");
@@ -122,7 +111,7 @@ async fn data_move_off_each_data_server_while_others_and_the_leader_are_killed()
     for drained in 0..DATA_SERVERS {
         let name = format!("ds{drained}");
         ask(ip, &["node", "drain", &name]).unwrap();
-        until("members move", || status(&cluster)["chains"]["moving"].as_u64() > Some(0));
+        until("members move", || cluster.status()["chains"]["moving"].as_u64() > Some(0));
         if drained % 2 == 0 {
             let leads = leader(&cluster);
             let victim = if leads == spared { (spared + 1) % 3 } else { leads };
@@ -132,14 +121,14 @@ async fn data_move_off_each_data_server_while_others_and_the_leader_are_killed()
             let victim = (drained + 1) % DATA_SERVERS;
             cluster.data_servers[victim] = None;
             // Long enough for chains to go on without it.
-            until("chains are without it", || status(&cluster)["chains"]["incomplete"].as_u64() > Some(0));
+            until("chains are without it", || cluster.status()["chains"]["incomplete"].as_u64() > Some(0));
             cluster.start_data_server(victim);
         }
-        until("it is empty", || is_whole(&cluster) && objects(&cluster, drained).is_empty());
+        until("it is empty", || cluster.is_whole() && objects(&cluster, drained).is_empty());
         ask(ip, &["node", "undrain", &name]).unwrap();
     }
     let rounds = worker.end().await;
     assert!(rounds > 0);
-    until("it is quiet", || is_whole(&cluster));
+    until("it is quiet", || cluster.is_whole());
     check_copies(&cluster);
 }

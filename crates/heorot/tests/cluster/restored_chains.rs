@@ -15,12 +15,6 @@ fn chains(cluster: &Cluster, state: &str) -> u64 {
     json(cluster, &["status", "--json"])["chains"][state].as_u64().expect("a number")
 }
 
-/// By one status: chains go from one state to the next.
-fn is_whole(cluster: &Cluster) -> bool {
-    let status = json(cluster, &["status", "--json"]);
-    ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| status["chains"][state] == 0)
-}
-
 async fn write(client: &Client, file: &Bytes, byte: u8) {
     nfs_rs::write_all(&**client, file.clone(), 0, Bytes::from(vec![byte; BYTES])).await.unwrap();
     client.commit(file.clone(), 0, 0).await.unwrap();
@@ -79,7 +73,7 @@ async fn data_that_moved_after_the_backup_are_there_after_the_restore() {
             std::fs::read_dir(cluster.file(target).join("objects")).unwrap().map(|dir| dir.unwrap().path());
         dirs.map(|dir| std::fs::read_dir(dir).unwrap().count()).sum::<usize>()
     };
-    until("the data have moved", || objects("target0") + objects("target1") == 0 && is_whole(&cluster));
+    until("the data have moved", || objects("target0") + objects("target1") == 0 && cluster.is_whole());
     for file in &files {
         write(&client, file, 2).await;
     }
@@ -95,12 +89,32 @@ async fn data_that_moved_after_the_backup_are_there_after_the_restore() {
     let status = cluster.ask(0, &["status"]).unwrap();
     assert!(status.contains("chains of targets wait since the restore"), "{status}");
     (2..4).for_each(|n| adopt(&cluster, n));
+    // Killed in the midst of it.
+    cluster.metaservers[0].1 = None;
+    cluster.data_servers[3] = None;
+    cluster.start_metaserver(0);
+    cluster.start_data_server(3);
     until("all have told", || chains(&cluster, "in_doubt") == 0);
     let client = mount3(&cluster).await;
     for n in 0..6 {
         check(&client, &format!("f{n}"), 2).await;
     }
-    until("there are two copies", || is_whole(&cluster));
+    until("there are two copies", || cluster.is_whole());
+
+    // The same backup once more: what was written since the first restore counts.
+    for n in 0..6 {
+        let file = client.lookup_path(&format!("f{n}")).await.unwrap().fh;
+        write(&client, &file, 3).await;
+    }
+    cluster.stop_metaserver(0);
+    restore(&mut cluster);
+    (0..4).for_each(|n| adopt(&cluster, n));
+    until("all have told again", || chains(&cluster, "in_doubt") == 0);
+    let client = mount3(&cluster).await;
+    for n in 0..6 {
+        check(&client, &format!("f{n}"), 3).await;
+    }
+    until("there are two copies again", || cluster.is_whole());
 }
 
 /// A member was away when the files were written again; it is the first that is there after the restore.
@@ -131,7 +145,7 @@ async fn a_member_with_old_data_is_not_read_after_the_restore() {
     for n in 0..6 {
         check(&client, &format!("f{n}"), 2).await;
     }
-    until("there are two copies", || is_whole(&cluster));
+    until("there are two copies", || cluster.is_whole());
     for n in [1, 2] {
         cluster.data_servers[n] = None;
         until("chains go on without it", || {
@@ -141,7 +155,7 @@ async fn a_member_with_old_data_is_not_read_after_the_restore() {
             check(&client, &format!("f{n}"), 2).await;
         }
         cluster.start_data_server(n);
-        until("it is back", || is_whole(&cluster));
+        until("it is back", || cluster.is_whole());
     }
 }
 
@@ -168,5 +182,5 @@ async fn chains_do_not_wait_for_a_target_that_is_declared_lost() {
     for n in 0..6 {
         check(&client, &format!("f{n}"), 2).await;
     }
-    until("there are two copies", || is_whole(&cluster));
+    until("there are two copies", || cluster.is_whole());
 }

@@ -228,6 +228,19 @@ impl Cluster {
         assert_eq!(status.code(), Some(0));
     }
 
+    /// Status by the first metaserver that answers; null: none does.
+    pub fn status(&self) -> Value {
+        let live = self.metaservers.iter().filter(|(_, process)| process.is_some());
+        let mut texts = live.filter_map(|(ip, _)| ask(*ip, &["status", "--json"]).ok());
+        texts.next().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
+    /// True if all chains have all members, by one status: chains go from one state to the next.
+    pub fn is_whole(&self) -> bool {
+        let chains = &self.status()["chains"];
+        ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
+    }
+
     pub fn ask(&self, n: usize, args: &[&str]) -> Result<String, String> {
         ask(self.metaservers[n].0, args)
     }

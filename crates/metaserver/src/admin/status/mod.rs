@@ -78,7 +78,7 @@ pub struct Chains {
     /// Chains with all copies that move to another target.
     #[serde(default)]
     pub moving: u64,
-    /// Chains with a member that is away: their data have fewer copies than they should.
+    /// Chains with a member that is away, or with fewer members than copies: their data have fewer copies than they should.
     pub incomplete: u64,
     /// Chains without a member that has all data: clients wait for their files.
     pub waiting: u64,
