@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::checksums::{ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Verify};
+use crate::checksums::{ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Settling, Verify};
+use crate::object::ObjectName;
 use crate::server::DataServer;
 use crate::target::Target;
 
@@ -92,6 +93,16 @@ impl DataServer {
         self.present_targets().iter().for_each(|target| target.objects().set_verify(checks.verify));
     }
 
+    /// Brings the data and sums of all targets to the disk, as is done some seconds after each change: then the next
+    /// process has nothing unsettled, and other members of its chains need not be compared with it. Ends early when
+    /// `ends`, between some objects and the next. Blocks.
+    pub fn settle(&self, ends: &dyn Fn() -> bool) {
+        for target in self.present_targets().iter().filter(|target| target.may_settle()) {
+            let under_way = |name: &ObjectName| self.chains.under_way(target.id(), name);
+            target.objects().settle_all(&Settling { ends, under_way: &under_way, ..Settling::default() });
+        }
+    }
+
     /// Cares for the targets, for ever; ends when it is dropped, and a disk operation under way after it.
     pub async fn care_for_targets(self: Arc<Self>) {
         let mut tasks = JoinSet::new();
@@ -111,8 +122,13 @@ async fn settle(server: Arc<DataServer>, target: Arc<Target>) {
     loop {
         sleep(SETTLE_EVERY).await;
         let rate = server.checks.lock().scrub_rate;
+        let (of, chains) = (Arc::clone(&target), Arc::clone(&server.chains));
         let settled = target.run(move |objects| {
-            objects.settle(&|bytes| std::thread::sleep(time_of(bytes, rate)));
+            if of.may_settle() {
+                let under_way = |name: &ObjectName| chains.under_way(of.id(), name);
+                let pace = |bytes| std::thread::sleep(time_of(bytes, rate));
+                objects.settle(&Settling { pace: &pace, under_way: &under_way, ..Settling::default() });
+            }
             Ok(())
         });
         let _ = settled.await; // a failure is logged where it happens

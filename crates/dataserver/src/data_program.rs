@@ -104,8 +104,12 @@ impl DataProgram {
                 Some(target) => target.chain_records().page(args.after),
                 None => Err(Status::NotFound),
             }),
+            Call::DirtyRegions(args) => Reply::DirtyRegions(match self.targets.get(args.target) {
+                Some(target) => self.chains.dirty_regions(&target, &args),
+                None => Err(Status::NotFound),
+            }),
             Call::Chain(args) => {
-                self.targets.note_chains(&args.chains);
+                self.targets.note_chains(&args.chains, false);
                 self.chains.table.tell(&args.chains);
                 let serves =
                     |stop: &&chain::Stop| !self.chains.table.stop(stop.chain, stop.version, stop.target);
@@ -160,11 +164,11 @@ impl DataProgram {
 
     pub(crate) async fn remove(&self, args: remove::Args) -> remove::Res {
         for (target, mut names) in self.by_target(&args.handles)? {
-            let (chains, only, id) = (Arc::clone(&self.chains), args.only, target.id());
+            let (chains, only, of) = (Arc::clone(&self.chains), args.only, Arc::clone(&target));
             let removed = target.run(move |o| {
                 let mut is_waiting = false;
                 names.retain(|name| {
-                    let meant = meant(o, &chains, id, name, only);
+                    let meant = meant(o, &chains, &of, name, only);
                     is_waiting |= meant == Meant::NotYet;
                     meant == Meant::Yes
                 });
@@ -211,7 +215,7 @@ impl DataProgram {
     async fn status(&self) -> status::Res {
         let targets = Arc::clone(&self.targets);
         let space = tokio::task::spawn_blocking(move || targets.space()).await.map_err(|_| Status::Io)?;
-        self.chains.leave_by_condition(&space);
+        self.chains.leave_by_condition(&self.targets, &space);
         Ok(status::ResOk { targets: space })
     }
 
@@ -396,14 +400,25 @@ enum Meant {
 }
 
 /// Whether a removal of `only` these means the object.
-fn meant(objects: &Objects, chains: &Chains, target: u64, name: &ObjectName, only: remove::Only) -> Meant {
+fn meant(
+    objects: &Objects,
+    chains: &Chains,
+    target: &Target,
+    name: &ObjectName,
+    only: remove::Only,
+) -> Meant {
     let yes = |is_meant| if is_meant { Meant::Yes } else { Meant::No };
     if only == remove::Only::All {
         return Meant::Yes;
     }
     match objects.look_at(name) {
         Ok(Some(look)) if look.chain == 0 => yes(only == remove::Only::LeftBehind),
-        Ok(Some(look)) if chains.table.is_no_member(look.chain, target) => Meant::Yes,
+        Ok(Some(look))
+            if chains.table.is_no_member(look.chain, target.id())
+                && target.chain_records().may_lose(look.chain) =>
+        {
+            Meant::Yes
+        }
         Ok(Some(_)) => Meant::NotYet,
         Ok(None) | Err(_) => Meant::No,
     }
@@ -431,5 +446,6 @@ fn failed(reply: &Reply) -> bool {
         Reply::Block(res) => res.is_err(),
         Reply::Usage(res) => res.is_err(),
         Reply::ChainRecords(res) => res.is_err(),
+        Reply::DirtyRegions(res) => res.is_err(),
     }
 }

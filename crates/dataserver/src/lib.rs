@@ -37,7 +37,7 @@ mod usage;
 pub use caretaker::{Checks, TargetChecks};
 pub use chain::ChainMetrics;
 pub use checksums::{
-    BLOCK_BYTES, BlockState, ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Verify,
+    BLOCK_BYTES, BlockState, ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Settling, Verify,
 };
 pub use client_networks::ClientNetworks;
 pub use disk::{Disk, Place, SystemDisk};

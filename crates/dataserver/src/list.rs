@@ -119,7 +119,8 @@ pub(crate) fn name(entry: &ObjectEntry) -> ObjectName {
     ObjectName { inode, column, volume, generation }
 }
 
-fn entry(name: &ObjectName) -> ObjectEntry {
+/// A name as it is listed.
+pub(crate) fn entry(name: &ObjectName) -> ObjectEntry {
     let ObjectName { inode, column, volume, generation } = *name;
     ObjectEntry { volume, inode, generation, column }
 }

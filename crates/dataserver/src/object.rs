@@ -9,14 +9,14 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use wire::handle::ObjectHandle;
 
-use crate::checksums::{Changing, SumFile};
+use crate::checksums::{Changing, Noted, SumFile};
 use crate::epoch::{EpochGate, Mark};
 
 /// Directories that objects are spread over: with ten million objects each holds 40,000, which any file
@@ -90,6 +90,8 @@ pub(crate) struct OpenObject {
     /// Held during a change of data and sums: the kernel takes one write at a time, and a second one would
     /// spin for it.
     pub writing: Mutex<Changing>,
+    /// Regions that may change, as far as the holder of `writing` knows.
+    pub noted: Arc<Noted>,
     /// Its sums; none: it has no data yet, or none of them is summed.
     pub sums: OnceLock<SumFile>,
     /// True if it has doubtful regions: see [`Checksums::doubts`](crate::checksums::Checksums).
@@ -125,10 +127,12 @@ fn stat(file: &File) -> io::Result<ObjectStat> {
 impl OpenObject {
     pub(crate) fn new(file: File, mark: Mark) -> Self {
         let told_ns = stat(&file).map_or(0, |found| found.modified_ns);
+        let changing = Changing::default();
         Self {
             file,
             dirty: AtomicBool::new(false),
-            writing: Mutex::default(),
+            noted: changing.noted(),
+            writing: Mutex::new(changing),
             sums: OnceLock::new(),
             doubtful: AtomicBool::new(false),
             syncing: Mutex::new(()),

@@ -374,6 +374,9 @@ impl Objects {
         open: &OpenObject,
         mark: Mark,
     ) -> Result<Mark, ObjectError> {
+        if mark.chain != 0 {
+            self.note_object(name)?;
+        }
         let set = || {
             let set = self.disk.set_mark(&open.file, &mark.to_bytes());
             set.map_err(|e| self.trouble("mark", name, e))

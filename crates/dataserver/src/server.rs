@@ -240,6 +240,7 @@ impl DataServer {
         let (all, absent) = open_targets(&targets, &data_dir, cluster, &*entropy, &clock)?;
         let peers = Peers::new(peer_key.clone(), Arc::clone(&entropy));
         let chains = Chains::new(Arc::clone(&clock), peers, key.clone());
+        all.iter().for_each(|target| chains.begin_logs(target));
         let targets = Arc::new(Targets { key, all, absent });
         let process = entropy.u64();
         let clients = Clients::new(id, Arc::clone(&clock), Arc::clone(&entropy));
@@ -299,7 +300,7 @@ impl DataServer {
     #[must_use]
     pub fn space(&self) -> Vec<TargetSpace> {
         let targets = self.targets.space();
-        self.chains.leave_by_condition(&targets);
+        self.chains.leave_by_condition(&self.targets, &targets);
         targets
     }
 

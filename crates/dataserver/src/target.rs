@@ -6,6 +6,7 @@
 //! objects/00 … objects/ff
 //! scrub.toml     progress of the scrubber
 //! chains         the latest known versions of its chains
+//! unsettled      what other members of its chains may have otherwise: see `chain::unsettled`
 //! changes.log    objects whose checksums on the disk need not fit: see `checksums::change_log`
 //! trash/         removed objects, for a while
 //! ```
@@ -21,7 +22,7 @@ use host::{Clock, Entropy, SystemClock, private};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
-use crate::chain::ChainRecords;
+use crate::chain::{ChainRecords, Unsettled};
 use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums, ScrubRecord};
 use crate::disk::{Disk, SystemDisk};
 use crate::held_dir::HeldDir;
@@ -105,6 +106,7 @@ pub struct Target {
     objects: Objects,
     scrub: Mutex<ScrubRecord>,
     chain_records: ChainRecords,
+    unsettled: Unsettled,
     _lock: File,
 }
 
@@ -183,6 +185,7 @@ impl Target {
         let TargetOptions { disk, open_files_max, clock } = options;
         let log = held.child(".").and_then(|dir| ChangeLog::open(dir, &*disk));
         let (log, doubts) = log.map_err(io("begin the change log in", dir))?;
+        let changed = doubts.clone();
         let checksums = Checksums::new(log, doubts, Arc::clone(&clock));
         let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
         let trash = trash.map_err(io("read the trash of", dir))?;
@@ -197,7 +200,8 @@ impl Target {
         let reflinks = reflinks(dir);
         let identity = Mutex::new(identity);
         let scrub = Mutex::new(ScrubRecord::read(dir));
-        let chain_records = ChainRecords::open(dir);
+        let chain_records = ChainRecords::open(dir, id);
+        let unsettled = Unsettled::open(dir, &objects, changed, chain_records.chains().into_iter());
         Ok(Arc::new(Self {
             identity,
             id,
@@ -208,6 +212,7 @@ impl Target {
             objects,
             scrub,
             chain_records,
+            unsettled,
             _lock: lock,
         }))
     }
@@ -326,6 +331,16 @@ impl Target {
     /// What it knows of its chains.
     pub(crate) fn chain_records(&self) -> &ChainRecords {
         &self.chain_records
+    }
+
+    /// What other members of its chains may have otherwise.
+    pub(crate) fn unsettled(&self) -> &Unsettled {
+        &self.unsettled
+    }
+
+    /// True if sums may be settled: what the change log forgets then is in other files.
+    pub(crate) fn may_settle(&self) -> bool {
+        self.unsettled.write_down() && !self.chain_records.has_news()
     }
 
     /// The scrub under way, and the last one.

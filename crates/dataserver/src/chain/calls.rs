@@ -65,7 +65,8 @@ impl DataProgram {
                 let count = args.count.min(READ_BYTES_MAX) as usize;
                 let work = move |o: &Objects, object| o.read(object, args.offset, count);
                 let read = self.read_of_chain(&found, args.offset, count as u64, caller, work).await;
-                if let Ok(read) = &read {
+                // Those that another member relays are counted there.
+                if let (Ok(read), Holder::Server) = (&read, found.holder) {
                     self.metrics.file_bytes_read.inc_by(read.data.len() as u64);
                 }
                 let result =
@@ -157,6 +158,7 @@ impl DataProgram {
             Call::List(_) => Ok(Reply::List(Err(Status::Invalid))),
             Call::Usage(_) => Ok(Reply::Usage(Err(Status::Invalid))),
             Call::ChainRecords(_) => Ok(Reply::ChainRecords(Err(Status::Invalid))),
+            Call::DirtyRegions(_) => Ok(Reply::DirtyRegions(Err(Status::Invalid))),
             Call::Status(_) => Ok(Reply::Status(Err(Status::Invalid))),
             Call::Chain(_) => Ok(Reply::Chain(Err(Status::Invalid))),
             Call::Make(_) => Ok(Reply::Make(Err(Status::Invalid))),
@@ -318,6 +320,7 @@ fn handle_of(call: &Call) -> Option<&Bytes> {
         Call::Mend(args) => Some(&args.handle),
         Call::Block(args) => Some(&args.handle),
         Call::Make(_) | Call::Remove(_) | Call::Stat(_) => None,
-        Call::List(_) | Call::Usage(_) | Call::Status(_) | Call::Chain(_) | Call::ChainRecords(_) => None,
+        Call::List(_) | Call::Usage(_) | Call::Status(_) | Call::Chain(_) => None,
+        Call::ChainRecords(_) | Call::DirtyRegions(_) => None,
     }
 }

@@ -61,6 +61,16 @@ impl Change {
         }
     }
 
+    /// Range of the object whose bytes the change may change. Its length and what else is known of it are compared
+    /// anyway.
+    pub(crate) fn dirty_range(&self) -> Range<u64> {
+        match self {
+            Change::Write { .. } | Change::Punch { .. } => self.range(),
+            Change::Truncate { len } => *len..u64::MAX,
+            Change::Allocate { .. } | Change::Commit | Change::Make | Change::Remove | Change::Raise => 0..0,
+        }
+    }
+
     /// Bytes of memory that the change holds while it waits.
     pub(crate) fn payload_bytes(&self) -> usize {
         match self {
@@ -107,17 +117,18 @@ impl Change {
     /// Prepares the change at this member: afterwards only its disk can refuse the change. A member that is
     /// being refilled makes an object that it does not have yet.
     pub(crate) async fn prepare(&self, found: &Found, is_refilling: bool) -> Result<Ready, ObjectError> {
-        let (offset, bytes) = match self {
-            Change::Write { offset, data, .. } => (*offset, data.len() as u64),
+        let bytes = match self {
+            Change::Write { data, .. } => data.len() as u64,
             Change::Punch { offset, len } => {
                 end_of(*offset, *len)?;
-                (0, 0)
+                0
             }
-            Change::Commit | Change::Truncate { .. } | Change::Allocate { .. } | Change::Raise => (0, 0),
+            Change::Commit | Change::Truncate { .. } | Change::Allocate { .. } | Change::Raise => 0,
             Change::Make | Change::Remove => return Ok(Ready::Now),
         };
+        let dirty = self.dirty_range();
         let (target, object) = (&found.target, found.object);
-        if target.objects().is_ready(object, offset, bytes) {
+        if target.objects().is_ready(object, &dirty, bytes) {
             return Ok(Ready::Now);
         }
         let makes = matches!(self, Change::Truncate { len: 0 });
@@ -125,15 +136,15 @@ impl Change {
         let is_commit = matches!(self, Change::Commit);
         let chain = found.handle.chain;
         target
-            .run(move |o| match o.prepare(object, offset, bytes) {
+            .run(move |o| match o.prepare(object, dirty.clone(), bytes) {
                 Err(ObjectError::Lost | ObjectError::Stale) if is_commit => Ok(Ready::Now),
                 Err(ObjectError::Lost | ObjectError::Stale) if is_refilling => {
                     o.make_of_head(object.name, |mark| Mark { chain, ..mark })?;
-                    o.prepare(object, offset, bytes)
+                    o.prepare(object, dirty, bytes)
                 }
                 Err(ObjectError::Lost) if makes => {
                     o.make_of_chain(object.name, |mark| Mark { chain, ..mark })?;
-                    o.prepare(object, offset, bytes)
+                    o.prepare(object, dirty, bytes)
                 }
                 prepared => prepared,
             })
@@ -159,7 +170,10 @@ impl Change {
             Change::Write { offset, data, stable } => o.write_of_chain(object, *offset, data, *stable)?,
             Change::Commit => o.commit(object)?,
             Change::Truncate { len } => o.truncate(object, *len)?,
-            Change::Allocate { offset, len } => return o.allocate(object, *offset, *len).map(Some),
+            Change::Allocate { offset, len } => {
+                o.note_object(&object.name)?;
+                return o.allocate(object, *offset, *len).map(Some);
+            }
             Change::Punch { offset, len } => o.punch_or_clear(object, *offset, *len)?,
             Change::Make => o.make_of_chain(object.name, |mark| Mark { chain, ..mark })?,
             Change::Remove => o.remove(&[object.name])?,

@@ -6,6 +6,7 @@ use wire::handle::{FileHandle, ObjectHandle};
 
 use super::locks::{Kind, RangeLock, WHOLE};
 use super::refill::{Refill, Stopped};
+use super::regions::{DirtyRegions, REGION_BYTES};
 use crate::checksums::BLOCK;
 use crate::epoch::{CallEpoch, Epoch, Mark, ObjectRef};
 use crate::object::ObjectName;
@@ -13,8 +14,6 @@ use crate::objects::ObjectError;
 use crate::peers::Use;
 use crate::ranges;
 
-/// Bytes that are compared at a time: the largest read.
-const REGION_BYTES: u64 = 1 << 20;
 /// Time limit of the member's answer. Its lock may be held by changes that wait for the member after it.
 const CALL_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -28,6 +27,17 @@ enum Compared {
     Damaged,
 }
 
+/// State of an object at the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Was {
+    /// The member's object is that of the head now.
+    There,
+    /// The head does not have it.
+    Missing,
+    /// The head has an object of this name in another chain.
+    Elsewhere,
+}
+
 /// An object with its epochs at the head, which stay as long as a lock of it is held.
 #[derive(Clone, Copy)]
 struct Marked {
@@ -36,31 +46,41 @@ struct Marked {
 }
 
 impl Refill {
-    /// Makes the member's object equal to the head's.
-    pub(super) async fn object(&self, name: ObjectName) -> Result<(), Stopped> {
-        let Some(len) = self.begin(name).await? else { return Ok(()) };
-        let mut at = 0;
-        while at < len {
-            let end = len.min(at + REGION_BYTES);
-            match self.region(name, at, end).await? {
-                Compared::Equal => at = end,
-                Compared::Removed => return Ok(()),
-                Compared::Damaged => self.mend(name, at..end).await?,
+    /// Makes the member's object equal to the head's, outside of these regions as well if there are none.
+    pub(super) async fn object(&self, name: ObjectName, only: Option<&DirtyRegions>) -> Result<Was, Stopped> {
+        let len = match self.begin(name).await? {
+            Ok(len) => len,
+            Err(why) => return Ok(why),
+        };
+        let all = DirtyRegions::all();
+        for range in only.unwrap_or(&all).ranges() {
+            let mut at = range.start;
+            while at < len.min(range.end) {
+                let end = len.min(range.end).min(at + REGION_BYTES);
+                match self.region(name, at, end).await? {
+                    Compared::Equal => at = end,
+                    Compared::Removed => return Ok(Was::Missing),
+                    Compared::Damaged => self.mend(name, at..end).await?,
+                }
             }
         }
         let _lock = self.lock(name, WHOLE).await;
-        let Some(object) = self.marked(name).await? else { return Ok(()) };
+        let Some(object) = self.marked(name).await? else { return Ok(Was::Missing) };
         let own = object.own();
         let stat = self.target.run(move |o| o.stat(own, false)).await?;
         self.call(object, member::Change::Modified(stat.modified_ns)).await?;
-        self.call(object, member::Change::Sync).await
+        self.call(object, member::Change::Sync).await?;
+        Ok(Was::There)
     }
 
     /// Makes the object at the member, with the head's epochs and length, so that it has nothing that the
-    /// head does not have beyond its end. Returns the length; none: the object was removed.
-    async fn begin(&self, name: ObjectName) -> Result<Option<u64>, Stopped> {
+    /// head does not have beyond its end. Returns the length.
+    async fn begin(&self, name: ObjectName) -> Result<Result<u64, Was>, Stopped> {
         let _lock = self.lock(name, WHOLE).await;
-        let Some(object) = self.marked(name).await? else { return Ok(None) };
+        let Some(object) = self.marked(name).await? else { return Ok(Err(Was::Missing)) };
+        if object.mark.chain != self.chain.id {
+            return Ok(Err(Was::Elsewhere));
+        }
         let own = object.own();
         let len = self.target.run(move |o| o.length(own)).await?;
         let ObjectHandle { epoch, layout_epoch, .. } = self.handle(object);
@@ -68,7 +88,7 @@ impl Refill {
         let epochs = member::Epochs { epoch, layout_epoch, truncated };
         self.call(object, member::Change::Make(epochs)).await?;
         self.call(object, member::Change::Length(len)).await?;
-        Ok(Some(len))
+        Ok(Ok(len))
     }
 
     /// Compares a region, and sends it if it differs.

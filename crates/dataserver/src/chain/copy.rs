@@ -90,11 +90,15 @@ impl Chains {
             return Err(Status::StaleChain.into());
         }
         let object = found.object;
-        match found.target.run(move |o| o.prepare(object, 0, 0)).await {
+        match found.target.run(move |o| o.prepare(object, 0..0, 0)).await {
             Ok(Ready::Now) => {}
             // Raised by another call just now.
             Ok(Ready::LaterEpoch) => return Err(Status::ChainWaits.into()),
             Err(error) => return Err(self.not_prepared(&found, error).await),
+        }
+        for piece in &args.pieces {
+            let range = piece.to..piece.to.saturating_add(piece.len);
+            self.dirty.note(found.handle.chain, object.name, range);
         }
         let copied = match &source {
             Source::Here(from) => {
@@ -128,7 +132,8 @@ impl Chains {
     }
 
     async fn lock_to_copy(&self, found: &Found, deadline: Instant) -> Result<RangeLock, Status> {
-        let asked = self.locks.ask((found.handle.target, found.object.name), WHOLE, Kind::Alone);
+        let asked =
+            self.locks.ask((found.handle.target, found.object.name), WHOLE, Kind::Alone(found.handle.chain));
         timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)
     }
 

@@ -74,7 +74,11 @@ impl Chains {
         };
         self.check_sender(&found.handle, Sender::Forwards, connection)?;
         let deadline = Instant::now() + CALL_TIME_MAX;
-        let asked = self.locks.ask((member.target, found.object.name), change.range(), Kind::Alone);
+        let asked = self.locks.ask(
+            (member.target, found.object.name),
+            change.range(),
+            Kind::Alone(found.handle.chain),
+        );
         let waiting = self.metrics.waits();
         let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
         drop(waiting);
@@ -190,6 +194,7 @@ impl Chains {
             }
             _ => None,
         };
+        self.dirty.note(found.handle.chain, found.object.name, change.dirty_range());
         let mut attempts = 0;
         let (own, passed) = loop {
             let (own, passed) = match change.is_own_first() {

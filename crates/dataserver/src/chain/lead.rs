@@ -1,32 +1,18 @@
-//! Changes of clients and metaservers: the head makes them, any other member relays them to the head.
+//! Changes of clients and metaservers: the head makes them, any other member relays them to the head
+//! (`chain::relay`).
 
 use std::pin::Pin;
 use std::sync::Arc;
 
-use nfs::CallFailure;
 use tokio::time::{Instant, timeout_at};
-use wire::data::{Status, allocate, commit, write};
+use wire::data::Status;
 use wire::handle::ObjectHandle;
-use wire::xdr::Decode;
 
-use super::forward::Outcome;
 use super::locks::Kind;
 use super::objects::Ready;
-use super::table::Chain;
+use super::table::{Chain, NotServing};
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
-use crate::peers::Use;
-use crate::ranges::Reserve;
 use crate::server::Found;
-
-/// Outcome of a call to the head.
-enum Relayed {
-    Done(Done),
-    Refused(Status),
-    /// Nothing was done: the head has no lease, is none any more, or cannot be reached.
-    NotYet,
-    /// The head gave no answer.
-    NoAnswer,
-}
 
 impl Chains {
     /// Makes a change in the chain's order.
@@ -42,7 +28,7 @@ impl Chains {
             Caller::Server(_) => Some(self.place(&self.led, change.payload_bytes())?),
         };
         loop {
-            let chain = self.serving(&found.handle, caller).await?;
+            let chain = self.reached(&found.handle, caller).await?;
             // A process that hung must not carry out now what its caller has long done elsewhere.
             if Instant::now() >= deadline {
                 return Err(Status::ChainWaits.into());
@@ -60,11 +46,28 @@ impl Chains {
 
     /// The chain, if this target serves it now or soon.
     pub(super) async fn serving(&self, handle: &ObjectHandle, caller: Caller) -> Result<Arc<Chain>, Trouble> {
-        if let Ok(chain) = self.table.serving(handle.chain, handle.target) {
+        self.soon(caller, || self.table.serving(handle.chain, handle.target)).await
+    }
+
+    /// The same for calls that can be relayed: those of clients reach the head also by way of a member that is being
+    /// refilled. Servers know which members are in.
+    pub(super) async fn reached(&self, handle: &ObjectHandle, caller: Caller) -> Result<Arc<Chain>, Trouble> {
+        match caller {
+            Caller::Client => self.soon(caller, || self.table.reached(handle.chain, handle.target)).await,
+            Caller::Server(_) => self.serving(handle, caller).await,
+        }
+    }
+
+    async fn soon(
+        &self,
+        caller: Caller,
+        find: impl Fn() -> Result<Arc<Chain>, NotServing>,
+    ) -> Result<Arc<Chain>, Trouble> {
+        if let Ok(chain) = find() {
             return Ok(chain);
         }
         let _waiting = self.metrics.waits();
-        Ok(self.table.serving_soon(handle.chain, handle.target, caller.hold()).await?)
+        Ok(self.table.soon(caller.hold(), find).await?)
     }
 
     /// Makes a change as the head. None: it is not the head any more, or the object's epoch was raised first.
@@ -75,7 +78,11 @@ impl Chains {
         caller: Caller,
         deadline: Instant,
     ) -> Result<Option<Done>, Trouble> {
-        let asked = self.locks.ask((found.handle.target, found.object.name), change.range(), Kind::Alone);
+        let asked = self.locks.ask(
+            (found.handle.target, found.object.name),
+            change.range(),
+            Kind::Alone(found.handle.chain),
+        );
         let waiting = asked.waits().then(|| self.metrics.waits());
         let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
         drop(waiting);
@@ -115,84 +122,5 @@ impl Chains {
         caller: Caller,
     ) -> Pin<Box<dyn Future<Output = Result<(), Trouble>> + Send + 'a>> {
         Box::pin(async move { self.lead(found.clone(), Change::Raise, caller).await.map(drop) })
-    }
-
-    /// Sends a change to the head. None: nothing was done, and the chain may be another one now.
-    async fn relay(
-        &self,
-        found: &Found,
-        change: &Change,
-        chain: &Arc<Chain>,
-        deadline: Instant,
-    ) -> Result<Option<Done>, Trouble> {
-        let Some(head) = chain.head() else { return Ok(None) };
-        self.metrics.relays.inc();
-        let handle = ObjectHandle { target: head.target, chain_version: 0, ..found.handle };
-        let call = change.call(handle.seal_for(found.holder, &self.key));
-        let peer = self.peers.get(head.address, Use::Relay);
-        let left = deadline.saturating_duration_since(Instant::now());
-        let sent = async {
-            match change {
-                Change::Write { .. } => {
-                    relayed(peer.call(call.procedure() as u32, &call, left).await, |ok: write::ResOk| Done {
-                        verifier: ok.verifier,
-                        reserve: None,
-                    })
-                }
-                Change::Commit => {
-                    relayed(peer.call(call.procedure() as u32, &call, left).await, |ok: commit::ResOk| Done {
-                        verifier: ok.verifier,
-                        reserve: None,
-                    })
-                }
-                Change::Allocate { .. } => {
-                    relayed(peer.call(call.procedure() as u32, &call, left).await, |ok: allocate::ResOk| {
-                        let reserve = Reserve { needed: ok.needed, free: ok.free };
-                        Done { verifier: ok.verifier, reserve: Some((reserve, ok.file_system)) }
-                    })
-                }
-                _ => {
-                    let answer: Result<Outcome, _> = peer.call(call.procedure() as u32, &call, left).await;
-                    let done = Done { verifier: chain.verifier, reserve: None };
-                    relayed(answer.map(|outcome| outcome.0), |()| done)
-                }
-            }
-        };
-        let has_other_head = self.table.other_head_than(chain.id, head.target);
-        tokio::pin!(has_other_head);
-        let outcome = tokio::select! {
-            biased;
-            outcome = sent => outcome,
-            // The former head acknowledges nothing any more. What it has sent to other members is ahead of
-            // the call that is sent now.
-            () = &mut has_other_head => return Ok(None),
-        };
-        match outcome {
-            Relayed::Done(done) => Ok(Some(done)),
-            Relayed::Refused(status) => Err(status.into()),
-            Relayed::NotYet => {
-                let _waiting = self.metrics.waits();
-                self.table.later_or_pause(chain.id, chain.version).await;
-                Ok(None)
-            }
-            // A copy of the call may be on its way to a head that lives.
-            Relayed::NoAnswer => match timeout_at(deadline, has_other_head).await {
-                Ok(()) => Ok(None),
-                Err(_) => Err(Trouble::Unknown),
-            },
-        }
-    }
-}
-
-fn relayed<T>(answer: Result<Result<T, Status>, CallFailure>, done: impl FnOnce(T) -> Done) -> Relayed
-where
-    Result<T, Status>: Decode,
-{
-    match answer {
-        Ok(Ok(ok)) => Relayed::Done(done(ok)),
-        Ok(Err(Status::StaleChain | Status::ChainWaits)) => Relayed::NotYet,
-        Ok(Err(status)) => Relayed::Refused(status),
-        Err(CallFailure::Connect(_)) => Relayed::NotYet,
-        Err(_) => Relayed::NoAnswer,
     }
 }

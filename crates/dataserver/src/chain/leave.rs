@@ -21,7 +21,7 @@ use super::table::{Chain, Member};
 use super::{Chains, Trouble};
 use crate::objects::ObjectError;
 use crate::peers::Use;
-use crate::server::Found;
+use crate::server::{Found, Targets};
 use crate::target::Target;
 
 /// Time limit of another member's answer whether it has an object.
@@ -38,6 +38,10 @@ impl Chains {
     /// one that is in.
     pub(super) fn leave(&self, found: &Found, why: ObjectError) -> bool {
         let leaves = self.table.leave(found.handle.chain, found.handle.target);
+        if leaves {
+            let chain = found.handle.chain;
+            found.target.chain_records().clear_was_in(|id| id == chain);
+        }
         if leaves && self.may_warn() {
             tracing::error!(
                 target = %found.target.path().display(), object = %found.object.name,
@@ -80,12 +84,16 @@ impl Chains {
 
     /// All members of targets in a condition in which the leader takes them out leave their chains: the leader
     /// learns of the condition afterwards, and waits for no lease.
-    pub(crate) fn leave_by_condition(&self, targets: &[TargetSpace]) {
-        for target in targets {
-            match target.condition {
+    pub(crate) fn leave_by_condition(&self, targets: &Targets, space: &[TargetSpace]) {
+        for of in space {
+            match of.condition {
                 TargetCondition::Ok | TargetCondition::Full | TargetCondition::Damaged => {}
                 TargetCondition::ReadOnly | TargetCondition::Failed | TargetCondition::Missing => {
-                    self.table.leave_all(target.target);
+                    self.table.leave_all(of.target);
+                    // What such a disk has kept is not known.
+                    if let Some(target) = targets.get(of.target) {
+                        target.chain_records().clear_was_in(|_| true);
+                    }
                 }
             }
         }

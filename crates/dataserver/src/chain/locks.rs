@@ -21,8 +21,8 @@ pub(crate) type Key = (u64, ObjectName);
 pub(crate) enum Kind {
     /// For a read: others may read.
     Shared,
-    /// For a change.
-    Alone,
+    /// For a change of an object of this chain.
+    Alone(u64),
 }
 
 /// The locks. Their number is that of the calls under way, which the memory for calls bounds.
@@ -49,7 +49,7 @@ struct Entry {
 impl Entry {
     fn meets(&self, other: &Entry) -> bool {
         let overlap = self.range.start < other.range.end && other.range.start < self.range.end;
-        overlap && (self.kind == Kind::Alone || other.kind == Kind::Alone)
+        overlap && (self.kind != Kind::Shared || other.kind != Kind::Shared)
     }
 }
 
@@ -70,6 +70,24 @@ impl RangeLocks {
         let (id, granted) = queue.enter_first(range, kind);
         drop(objects);
         Asked { lock: RangeLock { locks: Arc::clone(self), key, id }, granted }
+    }
+
+    /// Objects of a chain, and their ranges, of which changes are under way or wait for others.
+    pub(crate) fn changes_under_way(&self, chain: u64) -> Vec<(ObjectName, Range<u64>)> {
+        let objects = self.objects.lock();
+        let changes = |((_, name), queue): (&Key, &Queue)| {
+            let of_chain = |entry: &&Entry| entry.kind == Kind::Alone(chain);
+            let ranges = queue.entries.iter().filter(of_chain);
+            ranges.map(|entry| (*name, entry.range.clone())).collect::<Vec<_>>()
+        };
+        objects.iter().flat_map(changes).collect()
+    }
+
+    /// Ranges of an object of which changes are under way or wait for others.
+    pub(crate) fn changes_of(&self, key: &Key) -> Vec<Range<u64>> {
+        let objects = self.objects.lock();
+        let changes = objects.get(key).into_iter().flat_map(|queue| &queue.entries);
+        changes.filter(|entry| entry.kind != Kind::Shared).map(|entry| entry.range.clone()).collect()
     }
 
     fn release(&self, key: &Key, id: u64) {
@@ -155,8 +173,10 @@ impl RangeLock {
         let locks = Arc::clone(&self.locks);
         let mut objects = locks.objects.lock();
         let queue = objects.entry(self.key).or_default();
+        let kind =
+            queue.entries.iter().find(|entry| entry.id == self.id).map_or(Kind::Alone(0), |entry| entry.kind);
         queue.entries.retain(|entry| entry.id != self.id);
-        let (id, granted) = queue.enter_first(WHOLE, Kind::Alone);
+        let (id, granted) = queue.enter_first(WHOLE, kind);
         self.id = id;
         queue.grant();
         drop(objects);
@@ -182,11 +202,11 @@ mod tests {
     async fn overlapping_changes_take_turns_and_reads_share() {
         let locks = Arc::new(RangeLocks::default());
         let ask = |range, kind| locks.ask(key(1), range, kind);
-        let first = ask(0..10, Kind::Alone);
-        let beside = ask(10..20, Kind::Alone);
-        let second = ask(5..15, Kind::Alone);
+        let first = ask(0..10, Kind::Alone(9));
+        let beside = ask(10..20, Kind::Alone(9));
+        let second = ask(5..15, Kind::Alone(9));
         let read = ask(0..5, Kind::Shared);
-        let other = locks.ask(key(2), WHOLE, Kind::Alone);
+        let other = locks.ask(key(2), WHOLE, Kind::Alone(9));
         assert_eq!(
             [&first, &beside, &second, &read, &other].map(Asked::waits),
             [false, false, true, true, false]
@@ -196,7 +216,7 @@ mod tests {
         let read = read.held().await;
         let more = ask(0..3, Kind::Shared);
         assert!(!more.waits(), "reads share");
-        let late = ask(0..20, Kind::Alone);
+        let late = ask(0..20, Kind::Alone(9));
         let behind = ask(0..1, Kind::Shared);
         assert!(behind.waits(), "a read does not pass a change that waits");
         drop(late);
@@ -213,9 +233,10 @@ mod tests {
         let ask = |range, kind| locks.ask(key(1), range, kind);
         let is_granted =
             |asked: &mut Asked| asked.granted.as_mut().is_none_or(|told| told.try_recv().is_ok());
-        let (first, second) = (ask(0..10, Kind::Alone).held().await, ask(10..20, Kind::Alone).held().await);
+        let (first, second) =
+            (ask(0..10, Kind::Alone(9)).held().await, ask(10..20, Kind::Alone(9)).held().await);
         let mut waits = ask(0..20, Kind::Shared);
-        let beyond = ask(20..30, Kind::Alone).held().await;
+        let beyond = ask(20..30, Kind::Alone(9)).held().await;
         let mut first = first.widen();
         let mut second = second.widen();
         assert!(![&mut first, &mut second, &mut waits].into_iter().any(is_granted), "one writes beyond");
@@ -232,8 +253,8 @@ mod tests {
     #[tokio::test]
     async fn the_first_place_is_before_those_that_wait() {
         let locks = Arc::new(RangeLocks::default());
-        let holder = locks.ask(key(1), 0..10, Kind::Alone).held().await;
-        let waits = locks.ask(key(1), WHOLE, Kind::Alone);
+        let holder = locks.ask(key(1), 0..10, Kind::Alone(9)).held().await;
+        let waits = locks.ask(key(1), WHOLE, Kind::Alone(9));
         assert!(locks.ask(key(1), 20..30, Kind::Shared).waits());
         let first = locks.ask_first(key(1), 20..30, Kind::Shared);
         let second = locks.ask_first(key(1), 5..15, Kind::Shared);

@@ -48,7 +48,7 @@ impl Chains {
             member::Change::Make(_) | member::Change::Length(_) | member::Change::Remove => WHOLE,
         };
         let deadline = Instant::now() + CALL_TIME_MAX;
-        let asked = self.locks.ask((own.target, found.object.name), range, Kind::Alone);
+        let asked = self.locks.ask((own.target, found.object.name), range, Kind::Alone(found.handle.chain));
         let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
         let (version, id) = (found.handle.chain_version, found.handle.chain);
         if self.table.get(id).is_none_or(|now| now.version != version) {
@@ -86,7 +86,11 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
         member::Change::Clear(member::Clear { offset, len }) => o.clear(object, offset, len),
         member::Change::Length(len) => o.set_length(object.name, len),
         member::Change::Sync => o.commit(object),
-        member::Change::Remove => o.remove(&[object.name]),
+        // In another chain, an object of this name is another one.
+        member::Change::Remove => match o.mark_of(object.name)? {
+            Some(mark) if mark.chain != handle.chain => Ok(()),
+            _ => o.remove(&[object.name]),
+        },
         member::Change::Mend(member::Fill { offset, data }) => {
             o.mend_block(object.name, offset / BLOCK, &data.to_bytes()).map(drop)
         }

@@ -22,6 +22,8 @@ pub struct ChainMetrics {
     pub refill_compared: Counter,
     /// Bytes that this server, as head, sent to members that are being refilled.
     pub refilled: Counter,
+    /// Members that this server, as head, refilled by dirty logs, without a comparison of all data.
+    pub refills_by_logs: Counter,
     /// Chains whose members this server refills now.
     pub refilling: Gauge<i64, AtomicI64>,
 }
@@ -54,6 +56,8 @@ impl ChainMetrics {
         r.register_with_unit("chain_refill_compared", "Bytes compared with members", Unit::Bytes, compared);
         let refilled = count(&self.refilled);
         r.register_with_unit("chain_refilled", "Bytes sent to refill members", Unit::Bytes, refilled);
+        let by_logs = count(&self.refills_by_logs);
+        r.register("chain_refills_by_logs", "Members of chains refilled by dirty logs", by_logs);
         let refilling = self.refilling.clone();
         r.register("chain_refilling", "Chains whose members are being refilled", refilling);
     }

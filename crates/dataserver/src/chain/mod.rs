@@ -39,6 +39,7 @@ mod calls;
 mod change;
 mod compare;
 mod copy;
+mod dirty_log;
 mod forward;
 mod lead;
 mod leave;
@@ -50,12 +51,17 @@ mod objects;
 mod read;
 mod records;
 mod refill;
+mod refill_dirty;
+mod regions;
+mod relay;
 mod stat;
 mod stuck;
 mod table;
 mod tell;
+mod unsettled;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,13 +77,16 @@ pub(crate) use change::Change;
 pub(crate) use copy::Source;
 pub use metrics::ChainMetrics;
 pub(crate) use records::ChainRecords;
+pub(crate) use unsettled::Unsettled;
 
 use crate::data_program::refusal;
+use crate::object::ObjectName;
 use crate::objects::ObjectError;
 use crate::peers::Peers;
 use crate::pull::Pull;
 use crate::ranges::Reserve;
 use crate::server::Found;
+use dirty_log::DirtyLog;
 use locks::RangeLocks;
 use table::{ChainTable, NotServing};
 
@@ -171,6 +180,7 @@ type SenderKey = (u64, u64, Sender);
 /// The chains of this server's targets.
 pub(crate) struct Chains {
     pub(crate) table: ChainTable,
+    pub(crate) dirty: Arc<DirtyLog>,
     locks: Arc<RangeLocks>,
     peers: Arc<Peers>,
     pull: Pull,
@@ -193,9 +203,12 @@ pub(crate) struct Chains {
 
 impl Chains {
     pub(crate) fn new(clock: Arc<dyn Clock>, peers: Arc<Peers>, key: HandleKey) -> Arc<Self> {
+        let locks: Arc<RangeLocks> = Arc::default();
+        let dirty = Arc::new(DirtyLog::new(Arc::clone(&locks)));
         Arc::new(Self {
-            table: ChainTable::new(clock),
-            locks: Arc::default(),
+            table: ChainTable::new(clock, Arc::clone(&dirty)),
+            dirty,
+            locks,
             pull: Pull::new(Arc::clone(&peers)),
             peers,
             key,
@@ -214,6 +227,11 @@ impl Chains {
 
     pub(crate) fn pull(&self) -> &Pull {
         &self.pull
+    }
+
+    /// Ranges of an object of which changes are under way: other members may not have them yet.
+    pub(crate) fn under_way(&self, target: u64, name: &ObjectName) -> Vec<Range<u64>> {
+        self.locks.changes_of(&(target, *name))
     }
 
     pub(crate) fn metrics(&self) -> &Arc<ChainMetrics> {

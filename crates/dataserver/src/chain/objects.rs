@@ -1,5 +1,6 @@
 //! Work on the objects of a target that only members of chains need.
 
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -68,20 +69,27 @@ impl Objects {
         Ok(lost)
     }
 
-    /// Without blocking: true if the object is open, has the epoch of the call, and there is room for
-    /// `bytes`, which is taken. False: [`Objects::prepare`] finds out.
-    pub(crate) fn is_ready(&self, object: ObjectRef, offset: u64, bytes: u64) -> bool {
+    /// Without blocking: true if the object is open, has the epoch of the call, its change log the regions of
+    /// `dirty`, and there is room for `bytes`, which is taken. False: [`Objects::prepare`] finds out.
+    pub(crate) fn is_ready(&self, object: ObjectRef, dirty: &Range<u64>, bytes: u64) -> bool {
         self.check().is_ok()
-            && end_of(offset, bytes).is_ok()
+            && end_of(dirty.start, bytes).is_ok()
             && self.open.lock().get(&object.name).is_some_and(|open| {
-                matches!(open.gate.enter(object.epoch), Entry::Entered(_)) && self.capacity.take_known(bytes)
+                matches!(open.gate.enter(object.epoch), Entry::Entered(_))
+                    && (dirty.is_empty() || open.noted.has(dirty))
+                    && self.capacity.take_known(bytes)
             })
     }
 
-    /// Finds the object, compares epochs, and takes room for `bytes`.
-    pub(crate) fn prepare(&self, object: ObjectRef, offset: u64, bytes: u64) -> Result<Ready, ObjectError> {
+    /// Finds the object, compares epochs, notes that the bytes `dirty` may change, and takes room for `bytes`.
+    pub(crate) fn prepare(
+        &self,
+        object: ObjectRef,
+        dirty: Range<u64>,
+        bytes: u64,
+    ) -> Result<Ready, ObjectError> {
         self.check()?;
-        end_of(offset, bytes)?;
+        end_of(dirty.start, bytes)?;
         let open = self.find(object.name)?;
         let ready = match open.gate.enter(object.epoch) {
             Entry::Entered(_) => Ready::Now,
@@ -91,6 +99,7 @@ impl Objects {
         if bytes > 0 {
             self.take_room(bytes)?;
         }
+        self.note_before_others(&object.name, &open, dirty)?;
         Ok(ready)
     }
 
@@ -183,5 +192,37 @@ impl Objects {
         if let Ok(open) = self.find(name) {
             open.known_to_all_ns.store(modified_ns, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::epoch::{CallEpoch, Epoch};
+    use crate::{Settling, Target};
+
+    #[test]
+    fn a_change_that_is_prepared_is_in_the_change_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let target =
+            Target::open_or_create(&dir.path().join("target"), [1; 16], &host::SystemEntropy).unwrap();
+        let o = target.objects();
+        let name = ObjectName { inode: 5, column: 0, volume: 1, generation: 1 };
+        o.make_of_chain(name, |mark| Mark { chain: 9, ..mark }).unwrap();
+        o.settle_all(&Settling::default());
+        assert_eq!(o.checksums.log.regions(&name).1, 0, "all is settled");
+        let epoch = Epoch { incarnation: 0, call: CallEpoch::Server(0, 0) };
+        let object = ObjectRef { name, epoch };
+        assert!(o.prepare(object, 0..0, 0).is_ok() && o.is_ready(object, &(0..0), 0));
+        let (here, there) = (0..100, 1 << 30..(1 << 30) + 1);
+        assert!(!o.is_ready(object, &here, 100));
+        assert_eq!(o.prepare(object, here.clone(), 100), Ok(Ready::Now));
+        assert!(o.is_ready(object, &here, 100) && !o.is_ready(object, &there, 1));
+        assert!(o.checksums.log.regions(&name).0.touches(0, 1));
+        // Another epoch is noted before it is stored.
+        o.settle_all(&Settling::default());
+        let raised = Epoch { incarnation: 1, call: CallEpoch::Server(7, 0) };
+        o.raise(ObjectRef { name, epoch: raised }).unwrap();
+        assert!(o.checksums.log.regions(&name).1 > 0);
     }
 }

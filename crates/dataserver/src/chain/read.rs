@@ -108,10 +108,10 @@ impl Chains {
     /// found by the read either.
     pub(super) async fn same_epoch(self: &Arc<Self>, found: &Found, caller: Caller) -> Result<(), Trouble> {
         let object = found.object;
-        if found.target.objects().is_ready(object, 0, 0) {
+        if found.target.objects().is_ready(object, &(0..0), 0) {
             return Ok(());
         }
-        match found.target.run(move |o| o.prepare(object, 0, 0)).await {
+        match found.target.run(move |o| o.prepare(object, 0..0, 0)).await {
             Ok(Ready::LaterEpoch) => self.raise(found, caller).await,
             Ok(Ready::Now) | Err(ObjectError::Lost | ObjectError::Stale) => Ok(()),
             Err(error) => Err(error.into()),

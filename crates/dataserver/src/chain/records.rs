@@ -2,18 +2,22 @@
 //! the target's file `chains`. A backup of the metaservers knows older versions.
 //!
 //! ```text
-//! 9f86d081884c7d65 12 0123456789abcdef,fedcba9876543210 -   chain, version, in (the head first), refilled
-//! crc32c 1a2b3c4d                                            of all bytes before
+//! 9f86d081884c7d65 12 0123456789abcdef,fedcba9876543210 - 12   chain, version, in (the head first), refilled, was in
+//! crc32c 1a2b3c4d                                               of all bytes before
 //! ```
 //!
 //! A version is told to a member that is in before it acknowledges anything in it. So from any record, the records of
 //! its targets lead to later ones, up to the last: see `cluster::chains::adopt`. A target that is dropped keeps its
 //! record.
 //!
+//! "Was in" is the latest version in which the target was in, if it has kept its data since; 0: none, or something was
+//! lost or removed, and dirty logs (`chain::dirty_log`) do not tell what the target lacks. Nor do they if it was not in
+//! when the former process ended: what that one knew of its own changes is lost.
+//!
 //! The file is written soon after: a disk that is slow holds up no change of a chain. But a member counts as refilled
 //! only when the head has written that it was: from then on it may go on alone, and the head's record must lead to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +43,8 @@ struct Record {
     version: u32,
     members_in: Vec<u64>,
     refilled: Vec<u64>,
+    /// Latest version in which the target was in and has kept its data since; 0: none.
+    was_in: u32,
     /// Number of the change that it came with.
     change: u64,
 }
@@ -64,8 +70,8 @@ pub(crate) struct ChainRecords {
 }
 
 impl ChainRecords {
-    /// Reads the records of the target in `dir`.
-    pub(crate) fn open(dir: &Path) -> Self {
+    /// Reads the records of the target `target` in `dir`.
+    pub(crate) fn open(dir: &Path, target: u64) -> Self {
         let path = dir.join(CHAINS_FILE);
         let read = match std::fs::read_to_string(&path) {
             Ok(text) => parsed(&text).ok_or_else(|| "its checksum is wrong".to_owned()),
@@ -79,13 +85,22 @@ impl ChainRecords {
                  until the target is declared lost. Remove the file while heorot status is healthy, and restart the data server"
             );
         }
-        let known =
-            Known { is_damaged: read.is_err(), records: read.unwrap_or_default(), ..Known::default() };
+        let is_damaged = read.is_err();
+        let mut records = read.unwrap_or_default();
+        for record in records.values_mut().filter(|record| !record.members_in.contains(&target)) {
+            record.was_in = 0;
+        }
+        let known = Known { is_damaged, records, ..Known::default() };
         Self { path, known: Mutex::new(known), writing: Mutex::default() }
     }
 
-    /// Takes over later versions of the chains that `target` is or was a member of.
-    fn note(&self, target: u64, told: &[data::Chain]) {
+    /// Takes over later versions of the chains that `target` is or was a member of. `are_all`: it is a member of no
+    /// others.
+    fn note(&self, target: u64, told: &[data::Chain], are_all: bool) {
+        if are_all {
+            let ids: HashSet<u64> = told.iter().map(|chain| chain.id).collect();
+            self.clear_was_in(|chain| !ids.contains(&chain));
+        }
         let mut known = self.known.lock();
         let number = known.changes + 1;
         for chain in told {
@@ -95,22 +110,72 @@ impl ChainRecords {
             };
             let (members_in, refilled) = (with(data::MemberState::In), with(data::MemberState::Refilling));
             let is_member = chain.members.iter().any(|member| member.target == target);
-            let before = known.records.get(&chain.id).map(|record| record.version);
+            let before = known.records.get(&chain.id).map(|record| (record.version, record.was_in));
             let is_new = match before {
-                Some(version) => version < chain.version,
+                Some((version, _)) => version < chain.version,
                 None => is_member && known.records.len() < CHAINS_MAX,
             };
             // After a restore no member is in until one is found.
             if is_new && !members_in.is_empty() {
-                let record = Record { version: chain.version, members_in, refilled, change: number };
+                let was_in = match before {
+                    _ if members_in.contains(&target) => chain.version,
+                    Some((_, was_in)) if is_member => was_in,
+                    _ => 0,
+                };
+                let version = chain.version;
+                let record = Record { version, members_in, refilled, was_in, change: number };
                 known.records.insert(chain.id, record);
                 known.changes = number;
             }
         }
     }
 
+    /// Latest version in which the target was in, and has kept its data since; 0: none.
+    pub(super) fn was_in(&self, chain: u64) -> u32 {
+        self.known.lock().records.get(&chain).map_or(0, |record| record.was_in)
+    }
+
+    fn version(&self, chain: u64) -> u32 {
+        self.known.lock().records.get(&chain).map_or(0, |record| record.version)
+    }
+
+    /// Chains that the target was in and has kept its data of: with their versions and the targets that were in.
+    pub(super) fn kept(&self) -> Vec<(u64, u32, Vec<u64>)> {
+        let known = self.known.lock();
+        let kept = known.records.iter().filter(|(_, record)| record.was_in > 0);
+        kept.map(|(chain, record)| (*chain, record.version, record.members_in.clone())).collect()
+    }
+
+    /// All chains of which there are records.
+    pub(crate) fn chains(&self) -> Vec<u64> {
+        self.known.lock().records.keys().copied().collect()
+    }
+
+    /// The target has lost, or is about to lose, data of these chains.
+    pub(super) fn clear_was_in(&self, of: impl Fn(u64) -> bool) {
+        let mut known = self.known.lock();
+        let number = known.changes + 1;
+        let mut is_news = false;
+        for (chain, record) in &mut known.records {
+            if record.was_in > 0 && of(*chain) {
+                (record.was_in, record.change) = (0, number);
+                is_news = true;
+            }
+        }
+        if is_news {
+            known.changes = number;
+        }
+    }
+
+    /// True if the file says, or need not say, that data of this chain may be lost.
+    pub(crate) fn may_lose(&self, chain: u64) -> bool {
+        let known = self.known.lock();
+        let is_said = |record: &Record| record.was_in == 0 && record.change <= known.written;
+        known.is_failing || known.is_damaged || known.records.get(&chain).is_none_or(is_said)
+    }
+
     /// True if the file lacks a change. One that was damaged stays as it is: it would look whole.
-    fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         let known = self.known.lock();
         known.changes > known.written && !known.is_damaged
     }
@@ -169,9 +234,19 @@ impl ChainRecords {
 }
 
 impl Targets {
-    /// Notes what this server was told of chains in the records of its targets.
-    pub(crate) fn note_chains(&self, told: &[data::Chain]) {
-        self.all().iter().for_each(|target| target.chain_records().note(target.id(), told));
+    /// Notes what this server was told of chains in the records of its targets. `are_all`: its targets are members of no
+    /// others.
+    pub(crate) fn note_chains(&self, told: &[data::Chain], are_all: bool) {
+        let is_whole =
+            |chain: &&data::Chain| chain.members.iter().all(|member| member.state == data::MemberState::In);
+        let whole = told.iter().filter(is_whole);
+        for target in self.all() {
+            let records = target.chain_records();
+            // In a version that the former process may have known, its members have not become equal since.
+            let is_later = |chain: &&data::Chain| chain.version > records.version(chain.id);
+            target.unsettled().settled(&whole.clone().filter(is_later).map(|chain| chain.id).collect());
+            records.note(target.id(), told, are_all);
+        }
         self.write_chains();
     }
 
@@ -197,8 +272,8 @@ fn text(records: &BTreeMap<u64, Record>) -> String {
         _ => targets.iter().map(|target| format!("{target:016x}")).collect::<Vec<_>>().join(","),
     };
     let line = |(chain, record): (&u64, &Record)| {
-        let Record { version, members_in, refilled, .. } = record;
-        format!("{chain:016x} {version} {} {}\n", list(members_in), list(refilled))
+        let Record { version, members_in, refilled, was_in, .. } = record;
+        format!("{chain:016x} {version} {} {} {was_in}\n", list(members_in), list(refilled))
     };
     let lines: String = records.iter().map(line).collect();
     let sum = crc32c::crc32c(lines.as_bytes());
@@ -219,7 +294,9 @@ fn parsed(text: &str) -> Option<BTreeMap<u64, Record>> {
         let chain = u64::from_str_radix(words.next()?, 16).ok()?;
         let version = words.next()?.parse().ok()?;
         let (members_in, refilled) = (list(words.next()?)?, list(words.next()?)?);
-        Some((chain, Record { version, members_in, refilled, change: 0 }))
+        // Files of earlier versions do not have it.
+        let was_in = words.next().map_or(Some(version), |word| word.parse().ok())?;
+        Some((chain, Record { version, members_in, refilled, was_in, change: 0 }))
     };
     lines.lines().map(record).collect()
 }
@@ -247,30 +324,30 @@ mod tests {
     #[test]
     fn the_latest_version_with_members_is_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let records = ChainRecords::open(dir.path());
-        records.note(9, &[told(5, 1, &[In, In])]);
+        let records = ChainRecords::open(dir.path(), 2);
+        records.note(9, &[told(5, 1, &[In, In])], false);
         assert!(!records.has_news(), "not its chain");
-        records.note(2, &[told(5, 3, &[In, Refilling]), told(4, 1, &[In, In])]);
+        records.note(2, &[told(5, 3, &[In, Refilling]), told(4, 1, &[In, In])], false);
         assert!(records.has_news() && !records.is_written(5, 3) && records.is_written(6, 1));
         records.write_down();
         assert!(!records.has_news() && records.is_written(5, 3) && !records.is_written(5, 4));
-        records.note(2, &[told(5, 2, &[In, In])]);
-        records.note(2, &[told(5, 4, &[Away, Away])]);
+        records.note(2, &[told(5, 2, &[In, In])], false);
+        records.note(2, &[told(5, 4, &[Away, Away])], false);
         assert!(!records.has_news(), "an earlier one, and one as after a restore");
-        records.note(2, &[told(5, 5, &[In])]);
+        records.note(2, &[told(5, 5, &[In])], false);
         assert_eq!(known(&records), [(4, 1, vec![1, 2], vec![]), (5, 5, vec![1], vec![])], "it was dropped");
-        assert_eq!(known(&ChainRecords::open(dir.path()))[1], (5, 3, vec![1], vec![2]), "not written yet");
+        assert_eq!(known(&ChainRecords::open(dir.path(), 2))[1], (5, 3, vec![1], vec![2]), "not written yet");
         records.write_down();
-        assert_eq!(known(&ChainRecords::open(dir.path())), known(&records));
+        assert_eq!(known(&ChainRecords::open(dir.path(), 2)), known(&records));
     }
 
     #[test]
     fn a_damaged_file_is_said_to_be_and_a_full_disk_is_tried_again() {
         let dir = tempfile::tempdir().unwrap();
-        let records = ChainRecords::open(dir.path());
+        let records = ChainRecords::open(dir.path(), 2);
         let file = dir.path().join(CHAINS_FILE);
         std::fs::create_dir(dir.path().join("chains.new")).unwrap(); // in the way
-        records.note(1, &[told(5, 1, &[In, In])]);
+        records.note(1, &[told(5, 1, &[In, In])], false);
         assert!(!records.is_written(5, 1));
         records.write_down();
         assert!(!file.exists() && records.has_news() && records.is_written(5, 1), "nothing waits for ever");
@@ -284,22 +361,52 @@ mod tests {
         });
         for bytes in damaged.chain([vec![], vec![0; text.len()], vec![255; 9]]) {
             std::fs::write(&file, &bytes).unwrap();
-            let records = ChainRecords::open(dir.path());
+            let records = ChainRecords::open(dir.path(), 2);
             assert_eq!(records.page(None), Err(Status::Damaged), "{bytes:?}");
-            records.note(1, &[told(6, 1, &[In])]);
+            records.note(1, &[told(6, 1, &[In])], false);
             records.write_down();
             assert!(std::fs::read(&file).unwrap() == bytes, "it does not look whole");
         }
         std::fs::write(&file, text).unwrap();
-        assert_eq!(known(&ChainRecords::open(dir.path())), [(5, 1, vec![1, 2], vec![])]);
+        assert_eq!(known(&ChainRecords::open(dir.path(), 2)), [(5, 1, vec![1, 2], vec![])]);
+    }
+
+    #[test]
+    fn a_target_that_lost_data_or_was_not_in_has_no_version_since_which_it_has_kept_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || ChainRecords::open(dir.path(), 2);
+        let records = open();
+        records.note(2, &[told(5, 3, &[In, In]), told(6, 3, &[In, In]), told(7, 1, &[In, Refilling])], true);
+        let was_in = |records: &ChainRecords| [5, 6, 7, 8].map(|chain| records.was_in(chain));
+        assert_eq!(was_in(&records), [3, 3, 0, 0]);
+        assert!(!records.may_lose(5) && records.may_lose(8));
+        records.note(2, &[told(5, 4, &[In, Away]), told(6, 4, &[In])], false);
+        assert_eq!(was_in(&records), [3, 0, 0, 0]);
+        assert!(!records.may_lose(6), "the file does not say so yet");
+        records.write_down();
+        assert!(records.may_lose(6) && !records.may_lose(5));
+        assert_eq!(records.kept(), [(5, 4, vec![1])]);
+        assert_eq!(was_in(&open()), [0; 4], "what it did since is not known");
+        records.note(2, &[told(5, 5, &[In, In]), told(6, 5, &[In, In])], true);
+        records.write_down();
+        assert_eq!(was_in(&open()), [5, 5, 0, 0]);
+        records.note(2, &[told(5, 5, &[In, In])], true);
+        assert_eq!(was_in(&records), [5, 0, 0, 0], "it is a member of no others");
+        records.clear_was_in(|chain| chain == 5);
+        records.write_down();
+        assert_eq!(was_in(&open()), [0; 4]);
+        let text = "0000000000000005 7 0000000000000002 -\n0000000000000006 7 0000000000000001 -\n";
+        let text = format!("{text}crc32c {:08x}\n", crc32c::crc32c(text.as_bytes()));
+        std::fs::write(dir.path().join(CHAINS_FILE), text).unwrap();
+        assert_eq!(was_in(&open()), [7, 0, 0, 0], "of an earlier version of Heorot");
     }
 
     #[test]
     fn many_records_are_told_in_pages() {
         let dir = tempfile::tempdir().unwrap();
-        let records = ChainRecords::open(dir.path());
+        let records = ChainRecords::open(dir.path(), 2);
         let all: Vec<data::Chain> = (1..=PAGE as u64 + 1).map(|id| told(id, 1, &[In])).collect();
-        records.note(1, &all);
+        records.note(1, &all, false);
         let first = records.page(None).unwrap();
         assert_eq!((first.records.len(), first.done), (PAGE, false));
         let second = records.page(Some(PAGE as u64)).unwrap();

@@ -6,6 +6,9 @@
 //! report {chain, version, target}               with each registration, until the chain has a later version
 //! ```
 //!
+//! A member that was in before, and that dirty logs know of, is refilled by them: only dirty objects are looked at, and
+//! only their dirty regions compared (`chain::refill_dirty`).
+//!
 //! The member gets all new changes meanwhile. Each step holds the lock of its range at the head, so no change
 //! of the range is under way, and the bytes that are compared are those of all members. What was compared
 //! once stays equal. A change that began under the version before ends only when the member has it, too
@@ -22,6 +25,7 @@ use wire::cluster::register::Refilled;
 use wire::data::{Procedure, Status, list};
 
 use super::Chains;
+use super::compare::Was;
 use super::table::{Chain, Member};
 use crate::list::name;
 use crate::object::ObjectName;
@@ -160,11 +164,14 @@ impl Refill {
         let (id, version) = (self.chain.id, self.chain.version);
         let began = Instant::now();
         tracing::debug!(chain = %format!("{id:016x}"), version, member = %self.member.address, "refills a member");
-        match self.all().await {
-            Ok(objects) => {
+        match self.fill().await {
+            Ok((objects, is_by_logs)) => {
                 self.chains.refilled.add(&self.chain, self.member.target);
+                if is_by_logs {
+                    self.chains.metrics.refills_by_logs.inc();
+                }
                 tracing::debug!(
-                    chain = %format!("{id:016x}"), version, member = %self.member.address, objects,
+                    chain = %format!("{id:016x}"), version, member = %self.member.address, objects, is_by_logs,
                     seconds = began.elapsed().as_secs(), "refilled a member"
                 );
             }
@@ -180,6 +187,19 @@ impl Refill {
         id
     }
 
+    /// Refills the member. Returns the number of objects that were compared, and whether dirty logs named them.
+    async fn fill(&self) -> Result<(u64, bool), Stopped> {
+        self.still_leads()?;
+        let Some(dirty) = self.dirty_objects().await? else { return Ok((self.all().await?, false)) };
+        for (name, regions) in &dirty {
+            self.still_leads()?;
+            if self.object(*name, Some(regions)).await? == Was::Missing {
+                self.remove_if_missing(*name).await?;
+            }
+        }
+        Ok((dirty.len() as u64, true))
+    }
+
     async fn all(&self) -> Result<u64, Stopped> {
         let mut objects = 0;
         let mut after = None;
@@ -188,7 +208,7 @@ impl Refill {
             let chain = self.chain.id;
             let page = self.target.run(move |o| o.list_of_chain(after, PAGE, chain)).await?;
             for entry in &page.objects {
-                self.object(name(entry)).await?;
+                self.object(name(entry), None).await?;
                 objects += 1;
             }
             after = page.next();

@@ -82,6 +82,8 @@ impl Chains {
             stat => stat.map_err(|error| self.read_failure(found, error))?,
         };
         if let (Some(told), false) = (told, is_known) {
+            // Members that are away must know it, too, when they come back.
+            self.dirty.note(found.handle.chain, object.name, 0..0);
             let all = self.tell_time(found, told.modified_ns);
             timeout_at(deadline, all).await.map_err(|_| Status::ChainWaits)??;
             let objects = found.target.run(move |o| {

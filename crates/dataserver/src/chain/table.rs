@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use wire::data::{self, MemberState, WriteVerifier};
 
+use super::dirty_log::DirtyLog;
+
 /// Chains that are kept: 64 for each of 1024 targets, far more than one server has.
 const CHAINS_MAX: usize = 65_536;
 /// Members of a chain that are believed: three copies, and members that are being replaced.
@@ -102,6 +104,7 @@ pub(crate) enum NotServing {
 /// The table.
 pub(crate) struct ChainTable {
     clock: Arc<dyn Clock>,
+    dirty: Arc<DirtyLog>,
     state: Mutex<State>,
     /// Counts the changes of the table and of the lease.
     news: watch::Sender<u64>,
@@ -127,8 +130,8 @@ impl State {
 }
 
 impl ChainTable {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default(), news: watch::Sender::new(0) }
+    pub(crate) fn new(clock: Arc<dyn Clock>, dirty: Arc<DirtyLog>) -> Self {
+        Self { clock, dirty, state: Mutex::default(), news: watch::Sender::new(0) }
     }
 
     /// Takes over the chains whose version is later than the one that is known.
@@ -148,6 +151,7 @@ impl ChainTable {
                     state.left.remove(&told.id);
                     state.dropped.remove(&told.id);
                     state.chains.insert(told.id, Arc::new(chain));
+                    self.dirty.hear(told);
                 }
                 None => {
                     tracing::error!(chain = told.id, "malformed members of a chain: the change is ignored")
@@ -172,9 +176,10 @@ impl ChainTable {
                 state.left.remove(&id);
                 state.dropped.insert(id, version);
             }
-            for id in told {
-                state.dropped.remove(&id);
+            for id in &told {
+                state.dropped.remove(id);
             }
+            self.dirty.keep(&told);
             state.map_version = map_version;
         }
         drop(state);
@@ -212,7 +217,10 @@ impl ChainTable {
 
     /// Forgets all: the chains are another incarnation's from now on.
     pub(crate) fn forget(&self) {
-        *self.state.lock() = State::default();
+        let mut state = self.state.lock();
+        *state = State::default();
+        self.dirty.forget_all();
+        drop(state);
         self.notify();
     }
 
@@ -257,21 +265,28 @@ impl ChainTable {
         }
     }
 
-    /// The same, when the reason why not may pass, after at most `hold`.
-    pub(crate) async fn serving_soon(
-        &self,
-        id: u64,
-        target: u64,
-        hold: Duration,
-    ) -> Result<Arc<Chain>, NotServing> {
+    /// The chain, if `target` serves it, or is being refilled: then it can pass a call on to the head.
+    pub(crate) fn reached(&self, id: u64, target: u64) -> Result<Arc<Chain>, NotServing> {
         match self.serving(id, target) {
+            Err(NotServing::Refilling) => self.get(id).ok_or(NotServing::Waits),
+            found => found,
+        }
+    }
+
+    /// What `find` finds, when the reason why not may pass, after at most `hold`.
+    pub(crate) async fn soon(
+        &self,
+        hold: Duration,
+        find: impl Fn() -> Result<Arc<Chain>, NotServing>,
+    ) -> Result<Arc<Chain>, NotServing> {
+        match find() {
             Err(NotServing::Waits) if !hold.is_zero() => {}
             found => return found,
         }
-        let served = async {
+        let found = async {
             let mut news = self.news.subscribe();
             loop {
-                match self.serving(id, target) {
+                match find() {
                     Err(NotServing::Waits) => {}
                     found => return found,
                 }
@@ -280,7 +295,7 @@ impl ChainTable {
                 }
             }
         };
-        tokio::time::timeout(hold, served).await.unwrap_or(Err(NotServing::Waits))
+        tokio::time::timeout(hold, found).await.unwrap_or(Err(NotServing::Waits))
     }
 
     /// From now on `target` does not serve the chain any more, until the chain has a later version. False: it is
@@ -357,6 +372,10 @@ mod tests {
 
     use super::*;
 
+    fn log() -> Arc<DirtyLog> {
+        Arc::new(DirtyLog::new(Arc::default()))
+    }
+
     fn told(version: u32, states: &[MemberState]) -> data::Chain {
         let address = bytes::Bytes::from_static(b"127.0.0.1:1");
         let member = |(at, state): (usize, &MemberState)| data::Member {
@@ -386,7 +405,7 @@ mod tests {
     fn nothing_is_served_without_a_lease_or_by_an_earlier_version() {
         use MemberState::{Away, In};
         let clock = Arc::new(ManualClock::default());
-        let table = ChainTable::new(clock.clone());
+        let table = ChainTable::new(clock.clone(), log());
         assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "unknown");
         table.tell(&[told(2, &[In, Away])]);
         assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "no lease");
@@ -404,7 +423,7 @@ mod tests {
     #[test]
     fn a_member_that_leaves_serves_nothing_until_a_later_version() {
         use MemberState::{Away, In, Refilling};
-        let table = ChainTable::new(Arc::new(ManualClock::default()));
+        let table = ChainTable::new(Arc::new(ManualClock::default()), log());
         table.extend_lease(Duration::ZERO, Duration::from_secs(2));
         table.tell(&[told(1, &[In, Refilling])]);
         table.leave_all(1);

@@ -56,14 +56,14 @@ impl DataServer {
 
     /// Takes over chains. Of each chain only a later version than the known one counts.
     pub fn tell_chains(&self, chains: &[data::Chain]) {
-        self.targets.note_chains(chains);
+        self.targets.note_chains(chains, false);
         self.chains.table.tell(chains);
     }
 
     /// Takes over all chains of this server's targets, of this version of the cluster map, from an answer to
     /// a registration.
     pub fn tell_all_chains(&self, map_version: u64, chains: &[data::Chain]) {
-        self.targets.note_chains(chains);
+        self.targets.note_chains(chains, map_version > self.chains.table.map_version());
         self.chains.table.tell_all(map_version, chains);
     }
 

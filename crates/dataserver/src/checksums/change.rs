@@ -2,7 +2,9 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use wire::xdr::Payload;
 
 use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum};
@@ -17,10 +19,40 @@ const MENDED_MAX: u64 = 64;
 /// What the holder of an object's lock `writing` knows of the change log.
 #[derive(Debug, Default)]
 pub(crate) struct Changing {
-    /// Regions that may change: their records are on the disk.
-    pub regions: Regions,
+    noted: Arc<Noted>,
     /// The records of the object in the log were looked up.
-    pub is_known: bool,
+    is_known: bool,
+}
+
+/// Regions of an object that may change: their records are on the disk.
+#[derive(Debug, Default)]
+pub(crate) struct Noted(Mutex<Regions>);
+
+impl Changing {
+    /// The regions, to be looked at without the lock.
+    pub(crate) fn noted(&self) -> Arc<Noted> {
+        Arc::clone(&self.noted)
+    }
+
+    /// From here on each region is noted anew.
+    pub(super) fn begin_anew(&mut self) {
+        *self.noted.0.lock() = Regions::default();
+        self.is_known = true;
+    }
+}
+
+impl Noted {
+    /// True if all regions of these bytes may change.
+    pub(crate) fn has(&self, bytes: &Range<u64>) -> bool {
+        let (first, last) = first_and_last(bytes, bytes.end == u64::MAX);
+        self.0.lock().contains(first, last)
+    }
+}
+
+/// The regions of these bytes; `to_end`: and all after them.
+fn first_and_last(bytes: &Range<u64>, to_end: bool) -> (u32, u32) {
+    let last = if to_end { u32::MAX } else { region_of(bytes.end.saturating_sub(1).max(bytes.start)) };
+    (region_of(bytes.start), last)
 }
 
 /// The part of a block that a write covers.
@@ -90,19 +122,34 @@ impl Objects {
         if !changing.is_known {
             let (regions, number) = log.regions(name);
             self.sync_notes(number)?;
-            changing.regions = regions;
+            *changing.noted.0.lock() = regions;
             changing.is_known = true;
         }
-        let first = region_of(range.start);
-        let last = if to_end { u32::MAX } else { region_of(range.end.saturating_sub(1).max(range.start)) };
-        if changing.regions.contains(first, last) {
+        let (first, last) = first_and_last(&range, to_end);
+        if changing.noted.0.lock().contains(first, last) {
             return Ok(());
         }
         let noted = log.note(&*self.disk, name, first..=last, self.checksums.now());
         let number = noted.map_err(|e| self.trouble("note a change of", name, e))?;
         self.sync_notes(number)?;
-        changing.regions.insert(first, last);
+        changing.noted.0.lock().insert(first, last);
         Ok(())
+    }
+
+    /// Makes sure that the change log has the regions of these bytes, durably, before another member of the object's
+    /// chain has the change: that one may be the next head, and know nothing of this one's lack.
+    pub(crate) fn note_before_others(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        bytes: Range<u64>,
+    ) -> Result<(), ObjectError> {
+        let to_end = bytes.end == u64::MAX;
+        if bytes.is_empty() {
+            Ok(())
+        } else {
+            self.note_change(name, &mut open.writing.lock(), bytes, to_end)
+        }
     }
 
     /// The sum file of an object, which is made when there is none.
@@ -139,6 +186,17 @@ impl Objects {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes sure that the change log has something of the object, durably, before anything of it changes that other
+    /// members of its chain have, too.
+    pub(crate) fn note_object(&self, name: &ObjectName) -> Result<(), ObjectError> {
+        let log = &self.checksums.log;
+        let number = match log.regions(name) {
+            (_, 0) => log.note(&*self.disk, name, 0..=0, self.checksums.now()),
+            (_, number) => Ok(number),
+        };
+        self.sync_notes(number.map_err(|e| self.trouble("note a change of", name, e))?)
     }
 
     /// An object was just made: all of it may change. Returns the number of the record in the change log. The

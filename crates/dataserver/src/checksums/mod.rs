@@ -49,11 +49,12 @@ pub use blocks::BlockState;
 pub use findings::ChecksumCounts;
 pub use scrub::{Scrub, ScrubStep};
 pub use scrub_record::{ScrubRecord, ScrubRun};
+pub use settle::Settling;
 
 pub(crate) use block_sum::BLOCK;
-pub(crate) use change::{Changing, sums_of_whole_blocks};
+pub(crate) use change::{Changing, Noted, sums_of_whole_blocks};
 pub(crate) use change_log::{ChangeLog, FILE as CHANGE_LOG, NEXT as CHANGE_LOG_NEXT};
-pub(crate) use regions::Regions;
+pub(crate) use regions::{REGION_BLOCKS, Regions};
 pub(crate) use sum_file::{SUFFIX, SumFile};
 
 use crate::object::ObjectName;

@@ -1,10 +1,10 @@
 //! Settling: sums follow their data to the disk some seconds later, and doubtful regions are summed anew.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum};
-use super::change::Changing;
 use super::change_log::Changed;
 use super::regions::{REGION_BLOCKS, Regions};
 use crate::object::{ObjectName, OpenObject};
@@ -20,6 +20,23 @@ const TOGETHER_MAX: usize = 128;
 /// Blocks that are summed with the object's lock held: a writer waits for the reading of 1 MiB at most.
 const BLOCKS_AT_ONCE: u64 = 16;
 
+/// Options of settling.
+pub struct Settling<'a> {
+    /// Called after each read of so many bytes.
+    pub pace: &'a dyn Fn(u64),
+    /// True if it is to end early, between some objects and the next.
+    pub ends: &'a dyn Fn() -> bool,
+    /// Ranges of an object of which changes are under way: the other members of its chain may not have them yet, so
+    /// their regions stay in the change log, settled or not.
+    pub under_way: &'a dyn Fn(&ObjectName) -> Vec<Range<u64>>,
+}
+
+impl Default for Settling<'_> {
+    fn default() -> Self {
+        Self { pace: &|_| (), ends: &|| false, under_way: &|_| Vec::new() }
+    }
+}
+
 /// An object whose data and sums are on the disk.
 struct Synced {
     name: ObjectName,
@@ -29,9 +46,8 @@ struct Synced {
 }
 
 impl Objects {
-    /// Brings the sums of objects that changed a while ago to the disk, and sums doubtful regions anew.
-    /// `pace` is called after each read of so many bytes. Blocks.
-    pub fn settle(&self, pace: &dyn Fn(u64)) {
+    /// Brings the sums of objects that changed a while ago to the disk, and sums doubtful regions anew. Blocks.
+    pub fn settle(&self, with: &Settling<'_>) {
         let _one = self.checksums.settling.lock();
         if self.check().is_err() {
             return;
@@ -39,7 +55,7 @@ impl Objects {
         let doubtful: Vec<ObjectName> = self.checksums.doubts.lock().keys().copied().collect();
         let mut summed = 0;
         for name in &doubtful {
-            match self.settle_doubts(name, pace) {
+            match self.settle_doubts(name, with.pace) {
                 Ok(blocks) => summed += blocks,
                 Err(ObjectError::Stale | ObjectError::Lost) => {
                     self.checksums.doubts.lock().remove(name);
@@ -57,23 +73,28 @@ impl Objects {
         let now = self.checksums.now();
         let before = (now + 1).saturating_sub(SETTLE_AFTER_SECONDS);
         let changed = self.checksums.log.changed(before);
-        changed.chunks(TOGETHER_MAX).for_each(|together| self.settle_changed(together, now));
+        self.settle_changed(&changed, now, with);
     }
 
     /// Brings the sums of all objects to the disk, as [`Objects::settle`] does after a while. Blocks.
-    pub fn settle_all(&self) {
-        self.settle(&|_| ());
+    pub fn settle_all(&self, with: &Settling<'_>) {
+        self.settle(with);
         let _one = self.checksums.settling.lock();
         let changed = self.checksums.log.changed(u64::MAX);
-        changed.chunks(TOGETHER_MAX).for_each(|together| self.settle_changed(together, u64::MAX));
+        self.settle_changed(&changed, u64::MAX, with);
     }
 
-    fn settle_changed(&self, changed: &[(ObjectName, Changed)], now: u64) {
+    fn settle_changed(&self, changed: &[(ObjectName, Changed)], now: u64, with: &Settling<'_>) {
+        let together = changed.chunks(TOGETHER_MAX).take_while(|_| !(with.ends)());
+        together.for_each(|together| self.settle_together(together, now, with));
+    }
+
+    fn settle_together(&self, changed: &[(ObjectName, Changed)], now: u64, with: &Settling<'_>) {
         let mut directories = BTreeSet::new();
         let mut synced = Vec::new();
         for (name, changed) in changed {
             // Otherwise it is written to; or the failure is logged, and it is tried again.
-            if let Ok(Some(done)) = self.sync_sums(name, now.saturating_sub(changed.since)) {
+            if let Ok(Some(done)) = self.sync_sums(name, now.saturating_sub(changed.since), with) {
                 if changed.is_new {
                     directories.insert(name.directory());
                 }
@@ -92,7 +113,12 @@ impl Objects {
     }
 
     /// Syncs the data and the sums of an object. None: another time.
-    fn sync_sums(&self, name: &ObjectName, age_seconds: u64) -> Result<Option<Synced>, ObjectError> {
+    fn sync_sums(
+        &self,
+        name: &ObjectName,
+        age_seconds: u64,
+        with: &Settling<'_>,
+    ) -> Result<Option<Synced>, ObjectError> {
         let open = match self.find(*name) {
             Ok(open) => open,
             Err(ObjectError::Stale | ObjectError::Lost) => {
@@ -108,8 +134,13 @@ impl Objects {
         let up_to = {
             let mut changing = open.writing.lock();
             // A write from here on is noted anew.
-            *changing = Changing { regions: Regions::default(), is_known: true };
-            self.checksums.log.number()
+            changing.begin_anew();
+            let up_to = self.checksums.log.number();
+            for range in (with.under_way)(name).into_iter().filter(|range| !range.is_empty()) {
+                let is_to_end = range.end == u64::MAX;
+                self.note_change(name, &mut changing, range, is_to_end)?;
+            }
+            up_to
         };
         self.sync(name, &open)?;
         if let Some(sums) = open.sums.get()

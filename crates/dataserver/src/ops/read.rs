@@ -19,7 +19,6 @@ use wire::nfs4::{Status, read};
 use wire::xdr::Payload;
 
 use super::{NfsServer, State, refusal, refusal_of_chain};
-use crate::chain::Caller;
 use crate::objects::Objects;
 
 /// Bytes of one READ at most, whatever the session allows.
@@ -44,16 +43,14 @@ impl NfsServer {
         let Place { object_offset: offset, left } = handle.place(args.offset).ok_or(Status::PnfsIoHole)?;
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let count = (args.count as usize).min(READ_BYTES_MAX).min(room).min(left);
-        let work = move |o: &Objects| o.read(object, offset, count);
-        let found = if handle.has_copies() {
-            let range = offset..offset.saturating_add(count as u64);
-            let read = self.chains.read(&found, range, Caller::Client, work).await;
+        let mut data = if handle.has_copies() {
+            let read = self.chains.read_for_client(&found, offset, count).await;
             read.map_err(refusal_of_chain)?
         } else {
-            found.target.run(work).await.map_err(refusal)?
+            let work = move |o: &Objects| o.read(object, offset, count);
+            found.target.run(work).await.map_err(refusal)?.data.into()
         };
-        let read = found.data.len();
-        let mut data = Payload::from(found.data);
+        let read = data.len();
         // A whole read says nothing of the end, even if it is there: to know, it would have to ask.
         let mut eof = false;
         if read < count {

@@ -125,6 +125,8 @@ async fn an_object_that_all_members_have_lost_is_lost_and_none_leaves() {
 async fn an_object_that_the_head_made_anew_comes_back_at_a_member_that_removed_it() {
     let mut world = with_loss(0).await;
     world.change(&[In, Away]);
+    // It is compared whole.
+    world.drop_all(1);
     world.change(&[In, Refilling]);
     world.refill(0).await;
     assert_eq!(world.bytes_at(1, 5), None, "what only the refilled member has is removed");

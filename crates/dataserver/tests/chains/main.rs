@@ -4,6 +4,7 @@
 #[allow(dead_code)] // it is the other tests', too
 mod client;
 mod cost;
+mod dirty;
 mod dropped;
 mod failures;
 mod leases;
@@ -13,6 +14,7 @@ mod ranges;
 mod reads;
 mod refill;
 mod refusals;
+mod relays;
 mod storm;
 mod writes;
 

@@ -54,7 +54,8 @@ impl World {
         world
     }
 
-    async fn fill(&self, inode: u64, bytes: &[u8]) {
+    /// Writes the object's bytes through the first member.
+    pub async fn fill(&self, inode: u64, bytes: &[u8]) {
         for (at, part) in bytes.chunks(1 << 20).enumerate() {
             self.write(0, inode, (at << 20) as u64, part.to_vec()).await.unwrap();
         }
@@ -200,6 +201,8 @@ async fn refilling_mends_the_head_and_does_not_spread_its_damage() {
     world.flip(0, 5, 17 * BLOCK);
     // And one of the member that is refilled.
     world.flip(2, 5, 20 * BLOCK + 2);
+    // It is compared whole.
+    world.drop_all(2);
     world.change(&[In, In, Refilling]);
     world.refills(0);
     until("the member is refilled", || world.nodes[0].ds.refilled().len() == 1).await;

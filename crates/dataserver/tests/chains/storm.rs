@@ -136,6 +136,11 @@ async fn acknowledged_writes_stay_and_members_are_equal_whoever_dies() {
             states[dead] = state;
             states
         };
+        if round % 2 == 0 {
+            // Under the writes.
+            let ds = Arc::clone(&world.nodes[dead].ds);
+            tokio::task::spawn_blocking(move || ds.settle(&|| false)).await.unwrap();
+        }
         world.nodes[dead].kill();
         tokio::time::sleep(Duration::from_millis(50 * (round as u64 % 3))).await;
         world.change(&with(Away));
@@ -161,5 +166,7 @@ async fn acknowledged_writes_stay_and_members_are_equal_whoever_dies() {
             assert!(slot.iter().all(|found| *found == byte), "writer {n}, object {inode}");
         }
     }
+    let by_logs: u64 = world.nodes.iter().map(|node| node.ds.chain_metrics().refills_by_logs.get()).sum();
+    assert!(by_logs > 0, "dirty logs were used");
     println!("{} rounds", written.load(Ordering::Relaxed));
 }

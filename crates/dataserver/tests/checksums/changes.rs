@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dataserver::{BlockState, Verify};
+use dataserver::{BlockState, Settling, Verify};
 use host::Entropy;
 use wire::data::Piece;
 
@@ -91,7 +91,7 @@ fn any_sequence_of_changes_leaves_right_sums() {
             }
             assert!(read == *memory, "seed {seed} step {step}");
             match below(20) {
-                0 => objects.settle_all(),
+                0 => objects.settle_all(&Settling::default()),
                 1 => {
                     drop(target);
                     target = open_on(dir.path(), Arc::new(SystemDisk), 2);
@@ -150,7 +150,7 @@ fn a_read_beside_writes_of_its_block_raises_no_alarm() {
                 objects.write(at(1), offset, &data(&text(len, round))).unwrap();
                 if round % 100 == 0 {
                     objects.punch(at(1), offset, len).unwrap();
-                    objects.settle_all();
+                    objects.settle_all(&Settling::default());
                 }
             }
             done.store(true, Ordering::Release);
@@ -220,7 +220,7 @@ fn an_object_that_is_made_does_not_get_the_sums_of_an_earlier_one() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path());
     put(target.objects(), 1, 0, &text(2 * BLOCK, 1));
-    target.objects().settle_all();
+    target.objects().settle_all(&Settling::default());
     drop(target);
     std::fs::remove_file(file(dir.path(), 1)).unwrap();
     let target = open(dir.path());
@@ -237,9 +237,9 @@ fn room_that_is_reserved_and_never_written_is_no_object_without_sums() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path());
     target.objects().make(&[name(1)]).unwrap();
-    target.objects().settle_all();
+    target.objects().settle_all(&Settling::default());
     target.objects().allocate(at(1), 0, 3 * BLOCK).unwrap();
-    target.objects().settle_all();
+    target.objects().settle_all(&Settling::default());
     drop(target);
     let target = open(dir.path());
     assert!(get(target.objects(), 1).unwrap() == vec![0; 3 * BLOCK_BYTES]);

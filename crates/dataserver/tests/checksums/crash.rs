@@ -1,5 +1,6 @@
 //! Losses of power, and operations that fail, at each step of a story.
 
+use dataserver::Settling;
 use host::Entropy;
 use wire::data::Piece;
 
@@ -62,7 +63,7 @@ fn story(objects: &Objects, promises: &mut [Promise; 2]) -> Result<(), ObjectErr
     write(promises, &mut memory, 1, 3 * block, 5000)?;
     write(promises, &mut memory, 0, 150_000, 70_000)?;
     commit(promises, &memory, 0)?;
-    objects.settle_all();
+    objects.settle_all(&Settling::default());
     // Syncs the change log, with the record that object 0 is settled.
     objects.make(&[name(2)])?;
     write(promises, &mut memory, 0, 100, 50)?;
@@ -77,7 +78,7 @@ fn story(objects: &Objects, promises: &mut [Promise; 2]) -> Result<(), ObjectErr
     objects.truncate(at(0), 180_000)?;
     memory[0].truncate(180_000);
     write(promises, &mut memory, 0, 190_000, 100)?;
-    objects.settle_all();
+    objects.settle_all(&Settling::default());
     objects.make(&[name(3)])?;
     promises[1].unsure(block, 3 * block);
     objects.copy(at(1), objects, at(0), &[Piece { from: 0, to: block as u64, len: 2 * BLOCK }])?;
@@ -85,7 +86,7 @@ fn story(objects: &Objects, promises: &mut [Promise; 2]) -> Result<(), ObjectErr
     memory[1][block..3 * block].copy_from_slice(&part);
     commit(promises, &memory, 1)?;
     write(promises, &mut memory, 1, 0, 2 * BLOCK)?;
-    objects.settle_all();
+    objects.settle_all(&Settling::default());
     write(promises, &mut memory, 1, 5, 10)?;
     Ok(())
 }
@@ -102,7 +103,7 @@ fn check_all(dir: &Path, promises: &[Promise; 2], entropy: &SeededEntropy, place
                 Err(error) => panic!("{place}: settled {settled}: {error}"),
             }
         }
-        target.objects().settle_all();
+        target.objects().settle_all(&Settling::default());
     }
     drop(target);
     let target = open(dir);

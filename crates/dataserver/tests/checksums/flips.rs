@@ -1,6 +1,7 @@
 //! Flipped bits on the disk.
 
 use super::*;
+use dataserver::Settling;
 
 /// Of a sum file.
 const HEADER_BYTES: u64 = 64;
@@ -51,7 +52,7 @@ fn damage_is_found_after_a_restart_and_eviction_and_ends_when_the_block_is_writt
     let bytes = object();
     let target = open_on(dir.path(), Arc::new(SystemDisk), 2);
     put(target.objects(), 1, 0, &bytes);
-    target.objects().settle_all();
+    target.objects().settle_all(&Settling::default());
     drop(target);
     flip(&file(dir.path(), 1), 9);
     let target = open_on(dir.path(), Arc::new(SystemDisk), 2);
@@ -73,7 +74,7 @@ fn a_flipped_bit_in_the_sum_file_is_told_apart_from_damaged_data() {
     let bytes = object();
     let target = open(dir.path());
     put(target.objects(), 1, 0, &bytes);
-    target.objects().settle_all();
+    target.objects().settle_all(&Settling::default());
     drop(target);
     let bits = std::fs::metadata(sum_file(dir.path(), 1)).unwrap().len() * 8;
     // One bit of each byte of the header, which is read when the object is opened.
@@ -81,7 +82,7 @@ fn a_flipped_bit_in_the_sum_file_is_told_apart_from_damaged_data() {
         flip(&sum_file(dir.path(), 1), bit);
         let target = open(dir.path());
         assert!(get(target.objects(), 1).unwrap() == bytes, "bit {bit}");
-        target.objects().settle_all();
+        target.objects().settle_all(&Settling::default());
         assert!(get(target.objects(), 1).unwrap() == bytes);
         assert_eq!(target.objects().checksum_counts().sums_damaged, 1, "bit {bit}");
     }
@@ -115,7 +116,7 @@ fn an_object_without_sums_is_read_unverified_until_it_is_summed() {
     let mut bytes = object();
     let target = open(dir.path());
     put(target.objects(), 1, 0, &bytes);
-    target.objects().settle_all();
+    target.objects().settle_all(&Settling::default());
     drop(target);
     std::fs::remove_file(sum_file(dir.path(), 1)).unwrap();
     let target = open(dir.path());
@@ -124,7 +125,7 @@ fn an_object_without_sums_is_read_unverified_until_it_is_summed() {
     put(target.objects(), 1, 100, b"written before it is summed");
     bytes[100..127].copy_from_slice(b"written before it is summed");
     assert!(get(target.objects(), 1).unwrap() == bytes);
-    target.objects().settle_all();
+    target.objects().settle_all(&Settling::default());
     assert!(get(target.objects(), 1).unwrap() == bytes);
     drop(target);
     flip(&file(dir.path(), 1), 2 * BLOCK * 8);

@@ -1,6 +1,6 @@
 //! The scrubber.
 
-use dataserver::{Scrub, ScrubStep};
+use dataserver::{Scrub, ScrubStep, Settling};
 use host::Entropy;
 
 use super::*;
@@ -27,7 +27,7 @@ fn a_thousand_flipped_bits_over_objects_and_sum_files_are_all_found() {
     for inode in 0..20 {
         put(objects, inode, entropy.u64() % 2 * BLOCK, &text(1 + entropy.u64() % (8 * BLOCK), inode));
     }
-    objects.settle_all();
+    objects.settle_all(&Settling::default());
     objects.scrub_all().unwrap();
     assert_eq!(objects.checksum_counts(), dataserver::ChecksumCounts::default());
     let files = bits_of(dir.path());
@@ -52,7 +52,7 @@ fn a_thousand_flipped_bits_over_objects_and_sum_files_are_all_found() {
             objects
                 .write(at(name.inode), block * BLOCK, &data(&bytes[block as usize * BLOCK_BYTES..end]))
                 .unwrap();
-            objects.settle_all();
+            objects.settle_all(&Settling::default());
         }
         assert_eq!(objects.checksum_counts().damaged_now, 0);
     }
@@ -66,7 +66,7 @@ fn a_scrub_that_was_interrupted_goes_on_and_reads_each_object_once() {
     for inode in 0..30 {
         put(objects, inode, 0, &text(BLOCK + 1, inode));
     }
-    objects.settle_all();
+    objects.settle_all(&Settling::default());
     let mut scrub = Scrub::default();
     let (mut bytes, mut found) = (0, 0);
     for step in 0u64.. {
@@ -101,7 +101,7 @@ fn a_scrub_beside_writes_and_removals_raises_no_alarm() {
                 );
                 match round % 9 {
                     0 => objects.truncate(at(inode), BLOCK + 9).unwrap(),
-                    1 => objects.settle_all(),
+                    1 => objects.settle_all(&Settling::default()),
                     2 => objects.remove(&[name(100 + round)]).unwrap(),
                     _ => put(objects, 100 + round + 1, 0, &text(100, round)),
                 }

@@ -92,7 +92,8 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
     drop(admin);
     // The metaserver first: it must not find the data servers dead while clients still send requests.
     running_mds.stop().await;
-    running.into_iter().for_each(RunningDs::stop);
+    let stops: Vec<_> = running.into_iter().map(RunningDs::stop).collect();
+    futures_util::future::join_all(stops).await;
     outcome
 }
 

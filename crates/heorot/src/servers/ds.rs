@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dataserver::{Checks, DataServer, DataServerConfig};
 use host::{SystemClock, SystemEntropy};
@@ -60,6 +60,8 @@ pub(crate) struct RunningDs {
     caretaker: JoinHandle<()>,
 }
 
+/// Time that a data server which stops brings data to its disks. Its clients wait.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Interval of the sweeps of the targets' trash, and of the sessions of clients that are no longer admitted.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -117,14 +119,19 @@ impl RunningDs {
         Ok(Self { data_server, metaservers, server, heartbeat, holder, sweeper, refiller, caretaker })
     }
 
-    /// Stops the server. Unstable writes stay in the page cache, and the next start syncs them.
-    pub(crate) fn stop(self) {
+    /// Stops the server. Then brings what it has written to the disk, for [`SETTLE_TIME_MAX`] at most: the next process
+    /// need not be compared with it, and what is left in the page cache is synced at its start.
+    pub(crate) async fn stop(self) {
         self.heartbeat.abort();
         self.holder.iter().for_each(|holder| holder.stop());
         self.sweeper.abort();
         self.refiller.abort();
         self.caretaker.abort();
         self.server.stop();
+        let (server, began) = (self.data_server, Instant::now());
+        let settles =
+            tokio::task::spawn_blocking(move || server.settle(&|| began.elapsed() > SETTLE_TIME_MAX));
+        let _ = tokio::time::timeout(SETTLE_TIME_MAX, settles).await;
     }
 }
 
@@ -174,7 +181,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         () = signals.stop() => {}
         () = reload::data_server(hangups, &args.config, &config) => {}
     }
-    running.stop();
+    running.stop().await;
     Ok(())
 }
 

@@ -177,6 +177,7 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::List
         | Procedure::Usage
         | Procedure::ChainRecords
+        | Procedure::DirtyRegions
         | Procedure::Commit
         | Procedure::Chain
         | Procedure::Block => true,

@@ -10,6 +10,7 @@ pub mod chain;
 pub mod chain_records;
 pub mod commit;
 pub mod copy;
+pub mod dirty_regions;
 pub mod list;
 pub mod make;
 pub mod member;
@@ -82,6 +83,8 @@ crate::rpc::program! {
     21 Usage usage "USAGE";
     /// Tells what a target knows of chains.
     22 ChainRecords chain_records "CHAIN_RECORDS";
+    /// Tells what a member of a chain may have otherwise than the others.
+    23 DirtyRegions dirty_regions "DIRTY_REGIONS";
 }
 
 /// Write verifier: changes when a data server may have lost unstable writes.

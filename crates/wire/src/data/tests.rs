@@ -8,8 +8,8 @@ use super::{
 };
 use super::{Chain, Member, MemberState};
 use super::{
-    allocate, block, chain, chain_records, commit, copy, list, make, member, mend, punch, read, read_plus,
-    remove, seek, status,
+    allocate, block, chain, chain_records, commit, copy, dirty_regions, list, make, member, mend, punch,
+    read, read_plus, remove, seek, status,
 };
 use super::{stat, truncate, usage, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
@@ -79,11 +79,17 @@ fn calls() -> Vec<Call> {
         Call::Block(block::Args { handle: handle(), block: 5 }),
         Call::Usage(usage::Args { target: 4, after }),
         Call::ChainRecords(chain_records::Args { target: 4, after: Some(5) }),
+        Call::DirtyRegions(dirty_regions::Args { target: 4, chain: 5, after: None }),
+        Call::DirtyRegions(dirty_regions::Args { target: 4, chain: 5, after: Some(object_entry()) }),
     ]
 }
 
+fn object_entry() -> ObjectEntry {
+    ObjectEntry { volume: 1, inode: 2, generation: 3, column: 4 }
+}
+
 fn replies() -> Vec<Reply> {
-    let entry = ObjectEntry { volume: 1, inode: 2, generation: 3, column: 4 };
+    let entry = object_entry();
     let path = Bytes::from_static(b"/data/sda");
     let target = TargetSpace {
         file_system: 5,
@@ -132,6 +138,17 @@ fn replies() -> Vec<Reply> {
                 2
             ],
             done: true,
+        })),
+        Reply::DirtyRegions(Ok(dirty_regions::ResOk {
+            was_in: 7,
+            objects: vec![
+                dirty_regions::DirtyObject {
+                    object: entry,
+                    extents: vec![dirty_regions::Extent { offset: 1 << 20, len: 1 << 20 }; 2],
+                };
+                2
+            ],
+            done: false,
         })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),
         Reply::Seek(Ok(seek::ResOk { found: Some(9) })),

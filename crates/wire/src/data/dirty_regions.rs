@@ -1,0 +1,48 @@
+//! DIRTY_REGIONS: what a member of a chain may have otherwise than the others, for the head that refills it. In pages.
+
+use super::{ObjectEntry, Status};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments.
+    #[derive(Copy)]
+    pub struct Args {
+        /// The member's target.
+        pub target: u64,
+        /// The chain.
+        pub chain: u64,
+        /// Last object of the previous page; `None` for the first page.
+        pub after: Option<ObjectEntry>,
+    }
+
+    /// Bytes of an object.
+    #[derive(Copy)]
+    pub struct Extent {
+        /// Offset in the object.
+        pub offset: u64,
+        /// Number of bytes.
+        pub len: u64,
+    }
+
+    /// An object of which something may be otherwise: at least its length, its epochs, or that it is there.
+    pub struct DirtyObject {
+        /// The object.
+        pub object: ObjectEntry,
+        /// Bytes that may be otherwise.
+        pub extents: Vec<Extent>,
+    }
+
+    /// The results.
+    pub struct ResOk {
+        /// Latest version of the chain in which the member was in, if it has kept its data since and the list is
+        /// complete; 0: anything may be otherwise.
+        pub was_in: u32,
+        /// Objects, in the order of LIST.
+        pub objects: Vec<DirtyObject>,
+        /// True if the list ends here.
+        pub done: bool,
+    }
+}
+
+/// Results, or the error status.
+pub type Res = Result<ResOk, Status>;
