@@ -21,6 +21,8 @@ impl Cluster {
         if !map.data_servers.contains(server) {
             tracing::info!(name = %server.name, addresses = ?server.addresses, "data server registers");
             self.group.propose(None, Command::PutDataServer(server.clone())).await?;
+            // A process that has started again must not be told that its members are in.
+            self.follow_map()?;
         }
         let key = NodeKey::DataServer(server.id);
         let known = map.node(key);

@@ -99,7 +99,13 @@ impl DataServer {
     pub fn settle(&self, ends: &dyn Fn() -> bool) {
         for target in self.present_targets().iter().filter(|target| target.may_settle()) {
             let under_way = |name: &ObjectName| self.chains.under_way(target.id(), name);
-            target.objects().settle_all(&Settling { ends, under_way: &under_way, ..Settling::default() });
+            let may_forget = || target.may_settle();
+            target.objects().settle_all(&Settling {
+                ends,
+                may_forget: &may_forget,
+                under_way: &under_way,
+                ..Settling::default()
+            });
         }
     }
 
@@ -127,7 +133,13 @@ async fn settle(server: Arc<DataServer>, target: Arc<Target>) {
             if of.may_settle() {
                 let under_way = |name: &ObjectName| chains.under_way(of.id(), name);
                 let pace = |bytes| std::thread::sleep(time_of(bytes, rate));
-                objects.settle(&Settling { pace: &pace, under_way: &under_way, ..Settling::default() });
+                let may_forget = || of.may_settle();
+                objects.settle(&Settling {
+                    pace: &pace,
+                    may_forget: &may_forget,
+                    under_way: &under_way,
+                    ..Settling::default()
+                });
             }
             Ok(())
         });

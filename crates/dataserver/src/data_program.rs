@@ -105,12 +105,12 @@ impl DataProgram {
                 None => Err(Status::NotFound),
             }),
             Call::DirtyRegions(args) => Reply::DirtyRegions(match self.targets.get(args.target) {
-                Some(target) => self.chains.dirty_regions(&target, &args),
+                Some(target) => self.chains.dirty_regions(&target, &args).await,
                 None => Err(Status::NotFound),
             }),
             Call::Chain(args) => {
                 self.targets.note_chains(&args.chains, false);
-                self.chains.table.tell(&args.chains);
+                self.targets.note_losses(&self.chains.table.tell(&args.chains));
                 let serves =
                     |stop: &&chain::Stop| !self.chains.table.stop(stop.chain, stop.version, stop.target);
                 let still_serve = args.stop.iter().filter(serves).count();
@@ -214,8 +214,13 @@ impl DataProgram {
 
     async fn status(&self) -> status::Res {
         let targets = Arc::clone(&self.targets);
-        let space = tokio::task::spawn_blocking(move || targets.space()).await.map_err(|_| Status::Io)?;
-        self.chains.leave_by_condition(&self.targets, &space);
+        let chains = Arc::clone(&self.chains);
+        let look = move || {
+            let space = targets.space();
+            chains.leave_by_condition(&targets, &space);
+            space
+        };
+        let space = tokio::task::spawn_blocking(look).await.map_err(|_| Status::Io)?;
         Ok(status::ResOk { targets: space })
     }
 
@@ -415,7 +420,7 @@ fn meant(
         Ok(Some(look)) if look.chain == 0 => yes(only == remove::Only::LeftBehind),
         Ok(Some(look))
             if chains.table.is_no_member(look.chain, target.id())
-                && target.chain_records().may_lose(look.chain) =>
+                && target.chain_records().says_loss(look.chain) =>
         {
             Meant::Yes
         }

@@ -30,6 +30,7 @@ mod pull;
 mod ranges;
 mod removed;
 mod server;
+mod suspect_targets;
 mod target;
 mod trash;
 mod usage;

@@ -375,7 +375,7 @@ impl Objects {
         mark: Mark,
     ) -> Result<Mark, ObjectError> {
         if mark.chain != 0 {
-            self.note_object(name)?;
+            self.note_object(name, open)?;
         }
         let set = || {
             let set = self.disk.set_mark(&open.file, &mark.to_bytes());

@@ -28,6 +28,7 @@ use crate::known_targets::KnownTargets;
 use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::peers::Peers;
+use crate::suspect_targets::SuspectTargets;
 use crate::target::{CLOSE, Target, TargetError, TargetOptions};
 
 const IDENTITY_FILE: &str = "server.toml";
@@ -126,6 +127,7 @@ pub(crate) struct Targets {
     /// Targets of this server that were absent at its start: they are reported, and nothing is served from
     /// them.
     absent: Vec<AbsentTarget>,
+    suspect: SuspectTargets,
 }
 
 impl Targets {
@@ -154,6 +156,11 @@ impl Targets {
     /// The targets that are here.
     pub(crate) fn all(&self) -> &[Arc<Target>] {
         &self.all
+    }
+
+    /// Targets whose disks failed.
+    pub(crate) fn suspect(&self) -> &SuspectTargets {
+        &self.suspect
     }
 
     /// Ids of the targets that are here.
@@ -240,8 +247,9 @@ impl DataServer {
         let (all, absent) = open_targets(&targets, &data_dir, cluster, &*entropy, &clock)?;
         let peers = Peers::new(peer_key.clone(), Arc::clone(&entropy));
         let chains = Chains::new(Arc::clone(&clock), peers, key.clone());
+        let suspect = SuspectTargets::open(&data_dir, &all);
         all.iter().for_each(|target| chains.begin_logs(target));
-        let targets = Arc::new(Targets { key, all, absent });
+        let targets = Arc::new(Targets { key, all, absent, suspect });
         let process = entropy.u64();
         let clients = Clients::new(id, Arc::clone(&clock), Arc::clone(&entropy));
         let client_networks = Arc::new(ClientNetworks::open(&data_dir));

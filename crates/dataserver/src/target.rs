@@ -184,9 +184,9 @@ impl Target {
         rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
         let TargetOptions { disk, open_files_max, clock } = options;
         let log = held.child(".").and_then(|dir| ChangeLog::open(dir, &*disk));
-        let (log, doubts) = log.map_err(io("begin the change log in", dir))?;
-        let changed = doubts.clone();
-        let checksums = Checksums::new(log, doubts, Arc::clone(&clock));
+        let (log, left) = log.map_err(io("begin the change log in", dir))?;
+        let changed = left.is_all.then(|| left.changed.clone());
+        let checksums = Checksums::new(log, left.changed, Arc::clone(&clock));
         let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
         let trash = trash.map_err(io("read the trash of", dir))?;
         let objects_dir = held.child(OBJECTS_DIR).map_err(io("open", &root))?;
@@ -340,7 +340,7 @@ impl Target {
 
     /// True if sums may be settled: what the change log forgets then is in other files.
     pub(crate) fn may_settle(&self) -> bool {
-        self.unsettled.write_down() && !self.chain_records.has_news()
+        !self.objects.lost() && self.unsettled.write_down() && !self.chain_records.has_news()
     }
 
     /// The scrub under way, and the last one.

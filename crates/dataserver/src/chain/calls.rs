@@ -185,7 +185,9 @@ impl DataProgram {
         let object = found.object;
         let range = offset..offset.saturating_add(len);
         let read = self.chains.read(found, range, caller, move |o| work(o, object)).await;
-        if read.as_ref().is_err_and(|trouble| *trouble == Trouble::Refused(Status::ObjectLost)) {
+        // A member that is refilled may lack it rightly: the head asks.
+        let is_lost = read.as_ref().is_err_and(|trouble| *trouble == Trouble::Refused(Status::ObjectLost));
+        if is_lost && found.handle.chain_version == 0 {
             self.note_lost(&found.target, &object.name);
         }
         read

@@ -2,12 +2,14 @@
 //! carries them to the next.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use wire::data::{Call, allocate, commit, make, punch, remove, stat, truncate, write};
 use wire::xdr::Payload;
 
+use super::dirty_log::{DirtyLog, Maker};
 use super::locks::WHOLE;
 use super::objects::Ready;
 use crate::epoch::{Mark, ObjectRef};
@@ -116,7 +118,12 @@ impl Change {
 
     /// Prepares the change at this member: afterwards only its disk can refuse the change. A member that is
     /// being refilled makes an object that it does not have yet.
-    pub(crate) async fn prepare(&self, found: &Found, is_refilling: bool) -> Result<Ready, ObjectError> {
+    pub(super) async fn prepare(
+        &self,
+        found: &Found,
+        is_refilling: bool,
+        log: &Arc<DirtyLog>,
+    ) -> Result<Ready, ObjectError> {
         let bytes = match self {
             Change::Write { data, .. } => data.len() as u64,
             Change::Punch { offset, len } => {
@@ -134,11 +141,13 @@ impl Change {
         let makes = matches!(self, Change::Truncate { len: 0 });
         // Nothing is unsynced of an object that is not there.
         let is_commit = matches!(self, Change::Commit);
-        let chain = found.handle.chain;
+        let (chain, log) = (found.handle.chain, Arc::clone(log));
         target
             .run(move |o| match o.prepare(object, dirty.clone(), bytes) {
                 Err(ObjectError::Lost | ObjectError::Stale) if is_commit => Ok(Ready::Now),
-                Err(ObjectError::Lost | ObjectError::Stale) if is_refilling => {
+                Err(ObjectError::Lost | ObjectError::Stale)
+                    if is_refilling && log.makes(chain, object.name, Maker::ForwardedChange) =>
+                {
                     o.make_of_head(object.name, |mark| Mark { chain, ..mark })?;
                     o.prepare(object, dirty, bytes)
                 }
@@ -171,7 +180,7 @@ impl Change {
             Change::Commit => o.commit(object)?,
             Change::Truncate { len } => o.truncate(object, *len)?,
             Change::Allocate { offset, len } => {
-                o.note_object(&object.name)?;
+                o.note_object(&object.name, &*o.find(object.name)?)?;
                 return o.allocate(object, *offset, *len).map(Some);
             }
             Change::Punch { offset, len } => o.punch_or_clear(object, *offset, *len)?,

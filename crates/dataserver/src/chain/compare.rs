@@ -32,6 +32,8 @@ enum Compared {
 pub(super) enum Was {
     /// The member's object is that of the head now.
     There,
+    /// The same; the member did not have it before.
+    New,
     /// The head does not have it.
     Missing,
     /// The head has an object of this name in another chain.
@@ -48,12 +50,13 @@ struct Marked {
 impl Refill {
     /// Makes the member's object equal to the head's, outside of these regions as well if there are none.
     pub(super) async fn object(&self, name: ObjectName, only: Option<&DirtyRegions>) -> Result<Was, Stopped> {
-        let len = match self.begin(name).await? {
-            Ok(len) => len,
+        let (len, was_there) = match self.begin(name, only.is_some()).await? {
+            Ok(begun) => begun,
             Err(why) => return Ok(why),
         };
         let all = DirtyRegions::all();
-        for range in only.unwrap_or(&all).ranges() {
+        // Of an object that the member did not have nothing is equal.
+        for range in only.filter(|_| was_there).unwrap_or(&all).ranges() {
             let mut at = range.start;
             while at < len.min(range.end) {
                 let end = len.min(range.end).min(at + REGION_BYTES);
@@ -70,12 +73,12 @@ impl Refill {
         let stat = self.target.run(move |o| o.stat(own, false)).await?;
         self.call(object, member::Change::Modified(stat.modified_ns)).await?;
         self.call(object, member::Change::Sync).await?;
-        Ok(Was::There)
+        Ok(if was_there { Was::There } else { Was::New })
     }
 
     /// Makes the object at the member, with the head's epochs and length, so that it has nothing that the
-    /// head does not have beyond its end. Returns the length.
-    async fn begin(&self, name: ObjectName) -> Result<Result<u64, Was>, Stopped> {
+    /// head does not have beyond its end. Returns the length, and, if `asks`, whether the member had it.
+    async fn begin(&self, name: ObjectName, asks: bool) -> Result<Result<(u64, bool), Was>, Stopped> {
         let _lock = self.lock(name, WHOLE).await;
         let Some(object) = self.marked(name).await? else { return Ok(Err(Was::Missing)) };
         if object.mark.chain != self.chain.id {
@@ -83,12 +86,21 @@ impl Refill {
         }
         let own = object.own();
         let len = self.target.run(move |o| o.length(own)).await?;
+        let was_there = match asks {
+            true => match self.read(object, 0, 0).await {
+                Ok(_) => true,
+                // It does not have the object, or one of another epoch.
+                Err(Stopped::Failed(Some(Status::ObjectLost | Status::Stale | Status::StaleEpoch))) => false,
+                Err(why) => return Err(why),
+            },
+            false => false,
+        };
         let ObjectHandle { epoch, layout_epoch, .. } = self.handle(object);
         let truncated = if epoch == 0 { 0 } else { object.mark.truncated };
         let epochs = member::Epochs { epoch, layout_epoch, truncated };
         self.call(object, member::Change::Make(epochs)).await?;
         self.call(object, member::Change::Length(len)).await?;
-        Ok(Ok(len))
+        Ok(Ok((len, was_there)))
     }
 
     /// Compares a region, and sends it if it differs.

@@ -14,10 +14,14 @@
 //!   `unsettled` (`chain::unsettled`): the log begins with that.
 //!
 //! So the log is complete for members that were in when it began, in the last version that the target's record of the
-//! chain has (`chain::records`), or later.
+//! chain has (`chain::records`), or in a later version. A member that was refilled itself has got what it does not know:
+//! for those that were not in meanwhile its log is not complete.
+//!
+//! A process that starts may hear of a version from before its start. So the first one that it hears of never counts as
+//! one in which all are in, but for the first version of the chain.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,18 +32,21 @@ use super::locks::RangeLocks;
 use super::regions::DirtyRegions;
 use crate::object::ObjectName;
 
-/// Objects of one chain that are told apart, and of all chains. With more, all of the chain's count as dirty.
+/// Objects of one chain that are told apart. With more, all of the chain's count as dirty.
 pub(crate) const OBJECTS_MAX: usize = 16_384;
-const OBJECTS_OF_ALL_MAX: usize = 1 << 20;
+/// Objects and ranges of all chains: 50 MiB.
+const WEIGHT_MAX: usize = 1 << 20;
 
-/// Dirty objects of a chain.
-pub(crate) type DirtyObjects = HashMap<ObjectName, DirtyRegions>;
+/// Dirty objects of a chain, in the order of LIST.
+pub(crate) type DirtyObjects = BTreeMap<ObjectName, DirtyRegions>;
 
 /// The log of one chain.
 #[derive(Debug, Default)]
 struct Log {
-    /// Version of the chain that it began with.
-    began: u32,
+    /// The first version that this process heard of, if it is not earlier than the last one of the former process.
+    first: u32,
+    /// False until this process has heard of a version.
+    is_heard_of: bool,
     /// True if all members are in: then nothing is noted.
     is_whole: bool,
     /// Targets for which the log is complete, each with the latest version in which it was in.
@@ -47,6 +54,26 @@ struct Log {
     objects: DirtyObjects,
     /// All objects may be dirty: there are too many, or they are not known.
     is_overfull: bool,
+    /// Objects that were not here when a forwarded change came, while the member was refilled: true for those that the
+    /// head was told of. The others may lack what they had before.
+    made: HashMap<ObjectName, bool>,
+    /// True if the head refills this member by logs.
+    is_asked: bool,
+    /// True while a member here is refilled.
+    is_filled: bool,
+}
+
+/// What makes an object at a member that is being refilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Maker {
+    /// The head does not know of it.
+    ForwardedChange,
+    /// The head, which compares all of the object then. If that is cut short, the log has it.
+    Head,
+}
+
+fn weight(log: &Log) -> usize {
+    log.objects.values().map(|regions| 1 + regions.len()).sum()
 }
 
 /// The logs of this server's chains.
@@ -59,25 +86,33 @@ pub(crate) struct DirtyLog {
 
 #[derive(Default)]
 struct Logs {
+    /// Targets of this server.
+    own: HashSet<u64>,
     of: HashMap<u64, Log>,
-    /// Dirty objects of all.
-    objects: usize,
+    /// Dirty objects and ranges of all.
+    weight: usize,
 }
 
 impl Logs {
     fn add(&mut self, chain: u64, name: ObjectName, range: Range<u64>) {
         let Some(log) = self.of.get_mut(&chain).filter(|log| !log.is_overfull) else { return };
-        self.objects -= log.objects.len();
-        log.objects.entry(name).or_default().add(range);
-        if log.objects.len() > OBJECTS_MAX || self.objects + log.objects.len() > OBJECTS_OF_ALL_MAX {
-            log.objects = HashMap::new();
+        let is_new = !log.objects.contains_key(&name);
+        let regions = log.objects.entry(name).or_default();
+        let before = if is_new { 0 } else { 1 + regions.len() };
+        regions.add(range);
+        self.weight = self.weight + 1 + regions.len() - before;
+        if log.objects.len() > OBJECTS_MAX || self.weight > WEIGHT_MAX {
+            self.weight -= weight(log);
+            log.objects = DirtyObjects::new();
             log.is_overfull = true;
         }
-        self.objects += log.objects.len();
     }
 
-    fn remove(&mut self, chain: u64) {
-        self.objects -= self.of.remove(&chain).map_or(0, |log| log.objects.len());
+    fn clear(&mut self, chain: u64) {
+        if let Some(log) = self.of.get_mut(&chain) {
+            self.weight -= weight(log);
+            log.objects = DirtyObjects::new();
+        }
     }
 }
 
@@ -86,47 +121,81 @@ impl DirtyLog {
         Self { locks, logs: Mutex::default(), degraded: AtomicUsize::new(0) }
     }
 
+    /// The target is one of this server.
+    pub(crate) fn serves(&self, target: u64) {
+        self.logs.lock().own.insert(target);
+    }
+
     /// Begins the log of a chain that a former process knew in `version`, with these members in. `objects`: what that
     /// process had not settled; none: not known.
     pub(crate) fn begin(&self, chain: u64, version: u32, members_in: &[u64], objects: Option<DirtyObjects>) {
         let mut logs = self.logs.lock();
         // Two targets here, while the chain moves from one to the other.
         let is_second = logs.of.contains_key(&chain);
-        logs.remove(chain);
+        logs.clear(chain);
         let covers = members_in.iter().map(|target| (*target, version)).collect();
         let is_overfull = is_second || objects.as_ref().is_none_or(|objects| objects.len() > OBJECTS_MAX);
         let objects = objects.filter(|_| !is_overfull).unwrap_or_default();
-        logs.objects += objects.len();
-        logs.of.insert(chain, Log { began: version, is_whole: false, covers, objects, is_overfull });
+        let log = Log { first: version, covers, objects, is_overfull, ..Log::default() };
+        logs.weight += weight(&log);
+        logs.of.insert(chain, log);
         self.count(&logs);
     }
 
     /// A new version of a chain was heard of. Its table is locked, so that changes begin in one version or the other.
-    pub(super) fn hear(&self, told: &data::Chain) {
+    /// Returns the target here that has been taken in although it has objects that the head does not know to be
+    /// incomplete: it must leave, and be compared whole.
+    pub(super) fn hear(&self, told: &data::Chain) -> Option<u64> {
         let members: HashSet<u64> = told.members.iter().map(|member| member.target).collect();
-        let is_in = |member: &&data::Member| member.state == MemberState::In;
-        let members_in = told.members.iter().filter(is_in).map(|member| (member.target, told.version));
+        let with = |state| told.members.iter().filter(move |member| member.state == state);
+        let members_in: HashMap<u64, u32> =
+            with(MemberState::In).map(|member| (member.target, told.version)).collect();
         let mut logs = self.logs.lock();
         let logs = &mut *logs;
-        // Of a chain that is new here nothing is known of the time before.
+        let own = |state| with(state).map(|member| member.target).find(|target| logs.own.contains(target));
+        let (filled, taken_in) = (own(MemberState::Refilling), own(MemberState::In));
+        let is_filled = filled.is_some();
+        let before = logs.of.get(&told.id);
+        let (is_new, was_degraded) = (before.is_none(), before.is_some_and(|log| !log.is_whole));
         let log = logs.of.entry(told.id).or_default();
-        // One that was dropped, and is a member again, has lost its objects.
-        log.covers.retain(|target, _| members.contains(target));
-        log.covers.extend(members_in);
-        log.is_whole =
-            told.version > log.began && told.members.iter().all(|member| member.state == MemberState::In);
-        if log.is_whole {
-            logs.objects -= std::mem::take(&mut log.objects).len();
-            log.is_overfull = false;
+        if !log.is_heard_of {
+            (log.first, log.is_heard_of) = (log.first.max(told.version), true);
+            // Of the time before this process nothing is known.
+            log.is_overfull |= is_new && told.version > 1 && taken_in.is_some();
         }
-        let is_whole = log.is_whole;
+        // One that was dropped, and is a member again, has lost its objects. And what is filled in here, of the time
+        // without a third member, is not in the log.
+        log.covers
+            .retain(|target, _| members.contains(target) && (!is_filled || members_in.contains_key(target)));
+        log.covers.extend(members_in);
+        let are_all_in = told.members.iter().all(|member| member.state == MemberState::In);
+        let is_incomplete = log.is_asked && (log.is_overfull || log.made.values().any(|is_told| !is_told));
+        let must_leave = taken_in.filter(|_| is_incomplete);
+        let is_known = told.version > log.first || told.version == 1 && is_new;
+        let is_whole = are_all_in && is_known && must_leave.is_none();
+        // Each version's head begins anew.
+        (log.is_asked, log.is_filled) = (false, is_filled);
+        log.made.values_mut().for_each(|is_told| *is_told = false);
+        if !is_filled {
+            log.made.clear();
+        }
+        log.is_whole = is_whole;
+        if is_whole {
+            log.is_overfull = false;
+            logs.clear(told.id);
+        }
         // Before the look at the changes under way: one that begins after it notes itself.
-        self.count(logs);
+        match (was_degraded, is_whole) {
+            (false, false) => self.degraded.fetch_add(1, Ordering::SeqCst),
+            (true, true) => self.degraded.fetch_sub(1, Ordering::SeqCst),
+            _ => 0,
+        };
         if !is_whole {
             for (name, range) in self.locks.changes_under_way(told.id) {
                 logs.add(told.id, name, range);
             }
         }
+        must_leave
     }
 
     /// Notes a change of `range`, whose lock is held, before it is made.
@@ -140,6 +209,21 @@ impl DirtyLog {
         }
     }
 
+    /// An object is about to be made at a member here that is being refilled: it was made while the member was away, or
+    /// the member has lost it, and all of it may be otherwise.
+    /// False: the member is not refilled any more.
+    pub(super) fn makes(&self, chain: u64, name: ObjectName, by: Maker) -> bool {
+        let mut logs = self.logs.lock();
+        if !logs.of.get(&chain).is_some_and(|log| log.is_filled) {
+            return false;
+        }
+        logs.add(chain, name, 0..u64::MAX);
+        if let Some(log) = logs.of.get_mut(&chain).filter(|log| !log.is_overfull) {
+            log.made.insert(name, by == Maker::Head);
+        }
+        true
+    }
+
     /// Objects in which this member may differ from the member `target`, and the latest version in which that one was
     /// in. None: in all.
     pub(super) fn since_member(&self, chain: u64, target: u64) -> Option<(u32, DirtyObjects)> {
@@ -148,24 +232,51 @@ impl DirtyLog {
         Some((*log.covers.get(&target)?, log.objects.clone()))
     }
 
-    /// Objects in which this member may differ from the others for its own part. None: in all.
-    pub(super) fn own(&self, chain: u64) -> Option<DirtyObjects> {
-        let logs = self.logs.lock();
-        logs.of.get(&chain).filter(|log| !log.is_overfull).map(|log| log.objects.clone())
+    /// Some objects after `after` in which this member may differ from the others for its own part, for the head that
+    /// refills it; and whether there are more. None: in all, and the head compares all.
+    pub(super) fn own(
+        &self,
+        chain: u64,
+        after: Option<ObjectName>,
+        count: usize,
+    ) -> Option<(Vec<(ObjectName, DirtyRegions)>, bool)> {
+        let mut logs = self.logs.lock();
+        let log = logs.of.get_mut(&chain)?;
+        log.is_asked = !log.is_overfull;
+        if log.is_overfull {
+            return None;
+        }
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = log.objects.range((from, Bound::Unbounded));
+        let page: Vec<_> =
+            rest.by_ref().take(count).map(|(name, regions)| (*name, regions.clone())).collect();
+        let has_more = rest.next().is_some();
+        for (name, _) in &page {
+            log.made.entry(*name).and_modify(|is_told| *is_told = true);
+        }
+        Some((page, has_more))
+    }
+
+    /// The head compares all of a member here.
+    pub(super) fn is_compared_whole(&self, chain: u64) {
+        if let Some(log) = self.logs.lock().of.get_mut(&chain) {
+            log.is_asked = false;
+        }
     }
 
     /// The others are no chains of this server any more.
     pub(super) fn keep(&self, chains: &HashSet<u64>) {
         let mut logs = self.logs.lock();
         logs.of.retain(|chain, _| chains.contains(chain));
-        logs.objects = logs.of.values().map(|log| log.objects.len()).sum();
+        logs.weight = logs.of.values().map(weight).sum();
         self.count(&logs);
     }
 
     /// The chains are another incarnation's from now on.
     pub(super) fn forget_all(&self) {
         let mut logs = self.logs.lock();
-        *logs = Logs::default();
+        logs.of.clear();
+        logs.weight = 0;
         self.count(&logs);
     }
 
@@ -175,105 +286,5 @@ impl DirtyLog {
 }
 
 #[cfg(test)]
-mod tests {
-    use MemberState::{Away, In, Refilling};
-
-    use super::*;
-    use crate::chain::locks::Kind;
-
-    const CHAIN: u64 = 9;
-
-    fn told(version: u32, states: &[MemberState]) -> data::Chain {
-        let member = |(at, state): (usize, &MemberState)| data::Member {
-            target: at as u64 + 1,
-            address: bytes::Bytes::new(),
-            state: *state,
-        };
-        let members = states.iter().enumerate().map(member).collect();
-        data::Chain { id: CHAIN, version, verifier: 1, members }
-    }
-
-    fn name(inode: u64) -> ObjectName {
-        ObjectName { inode, column: 0, volume: 1, generation: 1 }
-    }
-
-    fn inodes(objects: &DirtyObjects) -> Vec<u64> {
-        let mut inodes: Vec<u64> = objects.keys().map(|name| name.inode).collect();
-        inodes.sort_unstable();
-        inodes
-    }
-
-    #[tokio::test]
-    async fn what_changes_without_a_member_is_kept_until_all_are_in() {
-        let locks = Arc::new(RangeLocks::default());
-        let log = DirtyLog::new(Arc::clone(&locks));
-        log.hear(&told(1, &[In, In, In]));
-        log.note(CHAIN, name(1), 0..1);
-        assert_eq!(log.since_member(CHAIN, 2).map(|(version, _)| version), Some(1));
-        let under_way = locks.ask((1, name(2)), 0..1, Kind::Alone(CHAIN)).held().await;
-        let _other = locks.ask((1, name(8)), 0..1, Kind::Alone(CHAIN + 1)).held().await;
-        let _read = locks.ask((1, name(7)), 0..1, Kind::Shared).held().await;
-        log.hear(&told(2, &[In, Away, In]));
-        drop(under_way);
-        log.note(CHAIN, name(3), 5..7);
-        log.note(CHAIN + 1, name(4), 5..7);
-        log.hear(&told(3, &[In, Refilling, Away]));
-        log.note(CHAIN, name(5), 0..0);
-        let (version, objects) = log.since_member(CHAIN, 2).unwrap();
-        assert_eq!((version, inodes(&objects)), (1, vec![2, 3, 5]));
-        assert_eq!(log.since_member(CHAIN, 3).map(|(version, _)| version), Some(2));
-        assert_eq!(log.own(CHAIN), Some(objects));
-        log.hear(&told(4, &[In, In, Away]));
-        assert_eq!(inodes(&log.own(CHAIN).unwrap()), [2, 3, 5], "the third lacks them");
-        log.hear(&told(5, &[In, In, In]));
-        log.note(CHAIN, name(6), 0..1);
-        assert_eq!(inodes(&log.own(CHAIN).unwrap()), [0; 0]);
-        assert_eq!(log.degraded.load(Ordering::SeqCst), 0);
-    }
-
-    #[test]
-    fn a_member_that_was_dropped_or_never_in_is_not_covered() {
-        let log = DirtyLog::new(Arc::default());
-        log.hear(&told(1, &[In, In, Refilling]));
-        assert!(log.since_member(CHAIN, 3).is_none() && log.since_member(CHAIN, 2).is_some());
-        log.hear(&told(2, &[In]));
-        log.hear(&told(3, &[In, Refilling]));
-        assert!(log.since_member(CHAIN, 2).is_none(), "its objects were removed meanwhile");
-        log.hear(&told(4, &[In, In]));
-        log.keep(&HashSet::new());
-        assert!(log.since_member(CHAIN, 2).is_none() && log.own(CHAIN).is_none());
-    }
-
-    #[test]
-    fn a_process_that_starts_covers_those_that_its_record_has() {
-        let log = DirtyLog::new(Arc::default());
-        let unsettled = || HashMap::from([(name(1), DirtyRegions::all())]);
-        log.begin(CHAIN, 5, &[1, 2], Some(unsettled()));
-        log.hear(&told(5, &[In, Away, Away]));
-        assert!(log.since_member(CHAIN, 3).is_none());
-        assert_eq!(log.since_member(CHAIN, 2), Some((5, unsettled())));
-        log.hear(&told(6, &[In, In, In]));
-        assert_eq!(log.own(CHAIN), Some(HashMap::new()));
-        log.keep(&HashSet::new());
-        log.begin(CHAIN, 6, &[1, 2], None);
-        log.hear(&told(7, &[In, Refilling]));
-        assert!(log.since_member(CHAIN, 2).is_none(), "what was unsettled is not known");
-    }
-
-    #[test]
-    fn too_many_objects_are_all() {
-        let log = DirtyLog::new(Arc::default());
-        log.hear(&told(1, &[In, In]));
-        log.hear(&told(2, &[In, Away]));
-        for inode in 0..=OBJECTS_MAX as u64 {
-            log.note(CHAIN, name(inode), 0..1);
-        }
-        assert!(log.since_member(CHAIN, 2).is_none() && log.own(CHAIN).is_none());
-        assert_eq!(log.logs.lock().objects, 0);
-        log.hear(&told(3, &[In, In]));
-        log.hear(&told(4, &[In, Away]));
-        log.note(CHAIN, name(1), 0..1);
-        assert!(log.since_member(CHAIN, 2).is_some());
-        assert_eq!(log.logs.lock().objects, 1);
-    }
-}
+#[path = "dirty_log/tests.rs"]
+mod tests;

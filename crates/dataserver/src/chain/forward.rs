@@ -88,7 +88,7 @@ impl Chains {
             // It may have waited for a lock while the chain changed: a copy of the change could be ahead of
             // it.
             chains.still_of_version(&found.handle)?;
-            match change.prepare(&found, is_refilling).await {
+            match change.prepare(&found, is_refilling, &chains.dirty).await {
                 Ok(_) => chains.carry_out(found, change, lock).await,
                 Err(error) => Err(chains.not_prepared(&found, error).await),
             }

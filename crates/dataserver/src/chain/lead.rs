@@ -91,7 +91,7 @@ impl Chains {
             return Ok(None);
         }
         let is_raise = matches!(change, Change::Raise);
-        match change.prepare(found, false).await {
+        match change.prepare(found, false, &self.dirty).await {
             Ok(Ready::LaterEpoch) if !is_raise => {
                 drop(lock);
                 // All members must know the epoch before anything is done with it: an earlier call that is

@@ -37,10 +37,13 @@ impl Chains {
     /// Leaves the chain of `found`, whose member here lacks a change or an object. False: this member is the last
     /// one that is in.
     pub(super) fn leave(&self, found: &Found, why: ObjectError) -> bool {
-        let leaves = self.table.leave(found.handle.chain, found.handle.target);
-        if leaves {
-            let chain = found.handle.chain;
-            found.target.chain_records().clear_was_in(|id| id == chain);
+        let chain = found.handle.chain;
+        // Before it can be reported.
+        found.target.chain_records().clear_was_in(|id| id == chain);
+        let leaves = self.table.leave(chain, found.handle.target);
+        if leaves && !found.target.objects().lost() {
+            let target = Arc::clone(&found.target);
+            tokio::task::spawn_blocking(move || target.chain_records().write_down());
         }
         if leaves && self.may_warn() {
             tracing::error!(
@@ -89,11 +92,12 @@ impl Chains {
             match of.condition {
                 TargetCondition::Ok | TargetCondition::Full | TargetCondition::Damaged => {}
                 TargetCondition::ReadOnly | TargetCondition::Failed | TargetCondition::Missing => {
-                    self.table.leave_all(of.target);
                     // What such a disk has kept is not known.
                     if let Some(target) = targets.get(of.target) {
+                        targets.suspect().note(of.target);
                         target.chain_records().clear_was_in(|_| true);
                     }
+                    self.table.leave_all(of.target);
                 }
             }
         }

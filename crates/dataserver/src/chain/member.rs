@@ -7,6 +7,7 @@ use nfs::ConnectionId;
 use tokio::time::{Instant, timeout_at};
 use wire::data::{Status, member};
 
+use super::dirty_log::Maker;
 use super::locks::{Kind, WHOLE};
 use super::{CALL_TIME_MAX, Chains, Sender, Trouble};
 use crate::checksums::BLOCK;
@@ -54,10 +55,21 @@ impl Chains {
         if self.table.get(id).is_none_or(|now| now.version != version) {
             return Err(Status::StaleChain.into());
         }
+        if let member::Change::Modified(_) = change {
+            // Members that are away must know it, too, if this one is the next head.
+            self.dirty.note(id, found.object.name, 0..0);
+        }
         let is_mend = matches!(change, member::Change::Mend(_));
         let chains = Arc::clone(self);
         self.finish(deadline, async move {
             let work_on = found.clone();
+            if let member::Change::Make(_) = change {
+                let name = found.object.name;
+                if found.target.run(move |o| o.mark_of(name)).await?.is_none() {
+                    // If the head does not come to its end, the next one must know that all of it is otherwise.
+                    chains.dirty.makes(id, name, Maker::Head);
+                }
+            }
             let done = found.target.run(move |o| work(o, &work_on, change)).await;
             drop(lock);
             done.map_err(|error| match error {

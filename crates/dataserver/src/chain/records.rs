@@ -47,6 +47,8 @@ struct Record {
     was_in: u32,
     /// Number of the change that it came with.
     change: u64,
+    /// False until this process has heard of a version.
+    is_heard_of: bool,
 }
 
 #[derive(Default)]
@@ -110,20 +112,29 @@ impl ChainRecords {
             };
             let (members_in, refilled) = (with(data::MemberState::In), with(data::MemberState::Refilling));
             let is_member = chain.members.iter().any(|member| member.target == target);
-            let before = known.records.get(&chain.id).map(|record| (record.version, record.was_in));
+            let before = known.records.get(&chain.id);
+            let before =
+                before.map(|record| (record.version, record.was_in, record.refilled.contains(&target)));
             let is_new = match before {
-                Some((version, _)) => version < chain.version,
+                Some((version, ..)) => version < chain.version,
                 None => is_member && known.records.len() < CHAINS_MAX,
             };
+            if let Some(record) = known.records.get_mut(&chain.id) {
+                record.is_heard_of = true;
+            }
             // After a restore no member is in until one is found.
             if is_new && !members_in.is_empty() {
+                // One that has lost data has them again when it was refilled.
+                let is_in = members_in.contains(&target);
                 let was_in = match before {
-                    _ if members_in.contains(&target) => chain.version,
-                    Some((_, was_in)) if is_member => was_in,
+                    None if is_in => chain.version,
+                    Some((_, was_in, was_refilled)) if is_in && (was_in > 0 || was_refilled) => chain.version,
+                    Some((_, was_in, _)) if is_member => was_in,
                     _ => 0,
                 };
                 let version = chain.version;
-                let record = Record { version, members_in, refilled, was_in, change: number };
+                let record =
+                    Record { version, members_in, refilled, was_in, change: number, is_heard_of: true };
                 known.records.insert(chain.id, record);
                 known.changes = number;
             }
@@ -135,12 +146,36 @@ impl ChainRecords {
         self.known.lock().records.get(&chain).map_or(0, |record| record.was_in)
     }
 
-    fn version(&self, chain: u64) -> u32 {
-        self.known.lock().records.get(&chain).map_or(0, |record| record.version)
+    /// True if this process has heard of an earlier version. The first one that it hears of may be from before its
+    /// start: the members have not become equal since.
+    fn is_later(&self, chain: u64, version: u32) -> bool {
+        let known = self.known.lock();
+        known.records.get(&chain).is_some_and(|record| record.is_heard_of && version > record.version)
+    }
+
+    /// The target may have lost data of all chains. True if the file says so.
+    pub(crate) fn lose_all(&self) -> bool {
+        self.clear_was_in(|_| true);
+        self.write_down();
+        !self.has_news()
+    }
+
+    /// True if the file does not say yet that the target has lost data of this chain, and soon will.
+    pub(super) fn is_about_to_say_loss(&self, chain: u64) -> bool {
+        let known = self.known.lock();
+        let is_new = |record: &Record| record.was_in == 0 && record.change > known.written;
+        !known.is_failing && !known.is_damaged && known.records.get(&chain).is_some_and(is_new)
+    }
+
+    /// True if the file says that the target may lack data of this chain, or cannot be written.
+    pub(crate) fn says_loss(&self, chain: u64) -> bool {
+        let known = self.known.lock();
+        let is_said = |record: &Record| record.was_in == 0 && record.change <= known.written;
+        known.is_failing || known.is_damaged || known.records.get(&chain).is_none_or(is_said)
     }
 
     /// Chains that the target was in and has kept its data of: with their versions and the targets that were in.
-    pub(super) fn kept(&self) -> Vec<(u64, u32, Vec<u64>)> {
+    pub(crate) fn kept(&self) -> Vec<(u64, u32, Vec<u64>)> {
         let known = self.known.lock();
         let kept = known.records.iter().filter(|(_, record)| record.was_in > 0);
         kept.map(|(chain, record)| (*chain, record.version, record.members_in.clone())).collect()
@@ -167,13 +202,6 @@ impl ChainRecords {
         }
     }
 
-    /// True if the file says, or need not say, that data of this chain may be lost.
-    pub(crate) fn may_lose(&self, chain: u64) -> bool {
-        let known = self.known.lock();
-        let is_said = |record: &Record| record.was_in == 0 && record.change <= known.written;
-        known.is_failing || known.is_damaged || known.records.get(&chain).is_none_or(is_said)
-    }
-
     /// True if the file lacks a change. One that was damaged stays as it is: it would look whole.
     pub(crate) fn has_news(&self) -> bool {
         let known = self.known.lock();
@@ -189,7 +217,7 @@ impl ChainRecords {
     }
 
     /// Writes the file, if there is news, and it is not being written. Blocks.
-    fn write_down(&self) {
+    pub(super) fn write_down(&self) {
         let Some(_alone) = self.writing.try_lock() else { return };
         if !self.has_news() {
             return;
@@ -242,12 +270,23 @@ impl Targets {
         let whole = told.iter().filter(is_whole);
         for target in self.all() {
             let records = target.chain_records();
-            // In a version that the former process may have known, its members have not become equal since.
-            let is_later = |chain: &&data::Chain| chain.version > records.version(chain.id);
+            let is_later = |chain: &&data::Chain| records.is_later(chain.id, chain.version);
             target.unsettled().settled(&whole.clone().filter(is_later).map(|chain| chain.id).collect());
             records.note(target.id(), told, are_all);
         }
         self.write_chains();
+    }
+
+    /// Members here lack data of chains, by chain and target, that nothing else tells of.
+    pub(crate) fn note_losses(&self, lost: &[(u64, u64)]) {
+        for (chain, target) in lost {
+            if let Some(target) = self.get(*target) {
+                target.chain_records().clear_was_in(|id| id == *chain);
+            }
+        }
+        if !lost.is_empty() {
+            self.write_chains();
+        }
     }
 
     /// Has the records written that are not yet.
@@ -294,122 +333,13 @@ fn parsed(text: &str) -> Option<BTreeMap<u64, Record>> {
         let chain = u64::from_str_radix(words.next()?, 16).ok()?;
         let version = words.next()?.parse().ok()?;
         let (members_in, refilled) = (list(words.next()?)?, list(words.next()?)?);
-        // Files of earlier versions do not have it.
-        let was_in = words.next().map_or(Some(version), |word| word.parse().ok())?;
-        Some((chain, Record { version, members_in, refilled, was_in, change: 0 }))
+        // Files of earlier versions do not have it: their processes did not note all changes before others had them.
+        let was_in = words.next().map_or(Some(0), |word| word.parse().ok())?;
+        Some((chain, Record { version, members_in, refilled, was_in, change: 0, is_heard_of: false }))
     };
     lines.lines().map(record).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use data::MemberState::{Away, In, Refilling};
-
-    use super::*;
-
-    fn told(id: u64, version: u32, states: &[data::MemberState]) -> data::Chain {
-        let member = |(at, state): (usize, &data::MemberState)| data::Member {
-            target: at as u64 + 1,
-            address: bytes::Bytes::new(),
-            state: *state,
-        };
-        data::Chain { id, version, verifier: 1, members: states.iter().enumerate().map(member).collect() }
-    }
-
-    fn known(records: &ChainRecords) -> Vec<(u64, u32, Vec<u64>, Vec<u64>)> {
-        let page = records.page(None).unwrap();
-        page.records.into_iter().map(|r| (r.chain, r.version, r.members_in, r.refilled)).collect()
-    }
-
-    #[test]
-    fn the_latest_version_with_members_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let records = ChainRecords::open(dir.path(), 2);
-        records.note(9, &[told(5, 1, &[In, In])], false);
-        assert!(!records.has_news(), "not its chain");
-        records.note(2, &[told(5, 3, &[In, Refilling]), told(4, 1, &[In, In])], false);
-        assert!(records.has_news() && !records.is_written(5, 3) && records.is_written(6, 1));
-        records.write_down();
-        assert!(!records.has_news() && records.is_written(5, 3) && !records.is_written(5, 4));
-        records.note(2, &[told(5, 2, &[In, In])], false);
-        records.note(2, &[told(5, 4, &[Away, Away])], false);
-        assert!(!records.has_news(), "an earlier one, and one as after a restore");
-        records.note(2, &[told(5, 5, &[In])], false);
-        assert_eq!(known(&records), [(4, 1, vec![1, 2], vec![]), (5, 5, vec![1], vec![])], "it was dropped");
-        assert_eq!(known(&ChainRecords::open(dir.path(), 2))[1], (5, 3, vec![1], vec![2]), "not written yet");
-        records.write_down();
-        assert_eq!(known(&ChainRecords::open(dir.path(), 2)), known(&records));
-    }
-
-    #[test]
-    fn a_damaged_file_is_said_to_be_and_a_full_disk_is_tried_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let records = ChainRecords::open(dir.path(), 2);
-        let file = dir.path().join(CHAINS_FILE);
-        std::fs::create_dir(dir.path().join("chains.new")).unwrap(); // in the way
-        records.note(1, &[told(5, 1, &[In, In])], false);
-        assert!(!records.is_written(5, 1));
-        records.write_down();
-        assert!(!file.exists() && records.has_news() && records.is_written(5, 1), "nothing waits for ever");
-        std::fs::remove_dir(dir.path().join("chains.new")).unwrap();
-        records.write_down();
-        let text = std::fs::read(&file).unwrap();
-        let damaged = (0..text.len()).map(|at| {
-            let mut bytes = text.clone();
-            bytes[at] ^= 1;
-            bytes
-        });
-        for bytes in damaged.chain([vec![], vec![0; text.len()], vec![255; 9]]) {
-            std::fs::write(&file, &bytes).unwrap();
-            let records = ChainRecords::open(dir.path(), 2);
-            assert_eq!(records.page(None), Err(Status::Damaged), "{bytes:?}");
-            records.note(1, &[told(6, 1, &[In])], false);
-            records.write_down();
-            assert!(std::fs::read(&file).unwrap() == bytes, "it does not look whole");
-        }
-        std::fs::write(&file, text).unwrap();
-        assert_eq!(known(&ChainRecords::open(dir.path(), 2)), [(5, 1, vec![1, 2], vec![])]);
-    }
-
-    #[test]
-    fn a_target_that_lost_data_or_was_not_in_has_no_version_since_which_it_has_kept_them() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = || ChainRecords::open(dir.path(), 2);
-        let records = open();
-        records.note(2, &[told(5, 3, &[In, In]), told(6, 3, &[In, In]), told(7, 1, &[In, Refilling])], true);
-        let was_in = |records: &ChainRecords| [5, 6, 7, 8].map(|chain| records.was_in(chain));
-        assert_eq!(was_in(&records), [3, 3, 0, 0]);
-        assert!(!records.may_lose(5) && records.may_lose(8));
-        records.note(2, &[told(5, 4, &[In, Away]), told(6, 4, &[In])], false);
-        assert_eq!(was_in(&records), [3, 0, 0, 0]);
-        assert!(!records.may_lose(6), "the file does not say so yet");
-        records.write_down();
-        assert!(records.may_lose(6) && !records.may_lose(5));
-        assert_eq!(records.kept(), [(5, 4, vec![1])]);
-        assert_eq!(was_in(&open()), [0; 4], "what it did since is not known");
-        records.note(2, &[told(5, 5, &[In, In]), told(6, 5, &[In, In])], true);
-        records.write_down();
-        assert_eq!(was_in(&open()), [5, 5, 0, 0]);
-        records.note(2, &[told(5, 5, &[In, In])], true);
-        assert_eq!(was_in(&records), [5, 0, 0, 0], "it is a member of no others");
-        records.clear_was_in(|chain| chain == 5);
-        records.write_down();
-        assert_eq!(was_in(&open()), [0; 4]);
-        let text = "0000000000000005 7 0000000000000002 -\n0000000000000006 7 0000000000000001 -\n";
-        let text = format!("{text}crc32c {:08x}\n", crc32c::crc32c(text.as_bytes()));
-        std::fs::write(dir.path().join(CHAINS_FILE), text).unwrap();
-        assert_eq!(was_in(&open()), [7, 0, 0, 0], "of an earlier version of Heorot");
-    }
-
-    #[test]
-    fn many_records_are_told_in_pages() {
-        let dir = tempfile::tempdir().unwrap();
-        let records = ChainRecords::open(dir.path(), 2);
-        let all: Vec<data::Chain> = (1..=PAGE as u64 + 1).map(|id| told(id, 1, &[In])).collect();
-        records.note(1, &all, false);
-        let first = records.page(None).unwrap();
-        assert_eq!((first.records.len(), first.done), (PAGE, false));
-        let second = records.page(Some(PAGE as u64)).unwrap();
-        assert_eq!((second.records.len(), second.done), (1, true));
-    }
-}
+#[path = "records/tests.rs"]
+mod tests;

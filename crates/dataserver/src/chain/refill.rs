@@ -25,7 +25,6 @@ use wire::cluster::register::Refilled;
 use wire::data::{Procedure, Status, list};
 
 use super::Chains;
-use super::compare::Was;
 use super::table::{Chain, Member};
 use crate::list::name;
 use crate::object::ObjectName;
@@ -33,7 +32,7 @@ use crate::peers::Use;
 use crate::server::Targets;
 use crate::target::Target;
 
-/// Chains that are refilled at a time: each holds 2 MiB, and one stream to one member.
+/// Chains that are refilled at a time: each holds 2 MiB, some MiB of dirty logs, and one stream to one member.
 const CHAINS_AT_A_TIME: usize = 4;
 /// Objects of a page of the list.
 const PAGE: u32 = 256;
@@ -190,14 +189,13 @@ impl Refill {
     /// Refills the member. Returns the number of objects that were compared, and whether dirty logs named them.
     async fn fill(&self) -> Result<(u64, bool), Stopped> {
         self.still_leads()?;
-        let Some(dirty) = self.dirty_objects().await? else { return Ok((self.all().await?, false)) };
-        for (name, regions) in &dirty {
-            self.still_leads()?;
-            if self.object(*name, Some(regions)).await? == Was::Missing {
-                self.remove_if_missing(*name).await?;
+        match self.fill_by_logs().await? {
+            Some(objects) => Ok((objects, true)),
+            None => {
+                self.compares_all().await?;
+                Ok((self.all().await?, false))
             }
         }
-        Ok((dirty.len() as u64, true))
     }
 
     async fn all(&self) -> Result<u64, Stopped> {

@@ -48,6 +48,18 @@ impl DirtyRegions {
         }
     }
 
+    /// True if all of the object is dirty.
+    pub(crate) fn are_all(&self) -> bool {
+        self.ranges
+            .first_key_value()
+            .is_some_and(|(first, end)| *first == 0 && *end >= u64::MAX / REGION_BYTES)
+    }
+
+    /// Number of ranges.
+    pub(crate) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// The ranges, in bytes.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let bytes = |region: &u64| region.saturating_mul(REGION_BYTES);

@@ -86,6 +86,8 @@ impl Chains {
             self.dirty.note(found.handle.chain, object.name, 0..0);
             let all = self.tell_time(found, told.modified_ns);
             timeout_at(deadline, all).await.map_err(|_| Status::ChainWaits)??;
+            // A member may have gone meanwhile.
+            self.dirty.note(found.handle.chain, object.name, 0..0);
             let objects = found.target.run(move |o| {
                 o.time_is_known(object.name, told.modified_ns);
                 Ok(())

@@ -40,6 +40,8 @@ pub(crate) struct Chain {
     /// In the order of forwarding: the members that are in, then those that are being refilled. So a member
     /// that has all data stands before every one that has not, and takes its place without a gap.
     members: Vec<Member>,
+    /// Targets of members that are away.
+    away: Vec<u64>,
 }
 
 impl Chain {
@@ -56,7 +58,15 @@ impl Chain {
                 members.push(Member { target: member.target, address, is_refilling });
             }
         }
-        Some(Self { id: told.id, version: told.version, verifier: told.verifier.to_be_bytes(), members })
+        let away = told.members.iter().filter(|member| member.state == MemberState::Away);
+        let away = away.map(|member| member.target).collect();
+        Some(Self {
+            id: told.id,
+            version: told.version,
+            verifier: told.verifier.to_be_bytes(),
+            members,
+            away,
+        })
     }
 
     /// The member that orders the changes; none: no member is in.
@@ -134,9 +144,12 @@ impl ChainTable {
         Self { clock, dirty, state: Mutex::default(), news: watch::Sender::new(0) }
     }
 
-    /// Takes over the chains whose version is later than the one that is known.
-    pub(crate) fn tell(&self, chains: &[data::Chain]) {
+    /// Takes over the chains whose version is later than the one that is known. Returns chains, with targets here, whose
+    /// members have been taken in and are incomplete: they leave, and their targets must note a loss.
+    #[must_use]
+    pub(crate) fn tell(&self, chains: &[data::Chain]) -> Vec<(u64, u64)> {
         let mut state = self.state.lock();
+        let mut incomplete = Vec::new();
         for told in chains {
             let known = state.chains.get(&told.id).map(|chain| chain.version);
             let is_dropped = state.dropped.get(&told.id).is_some_and(|version| *version >= told.version);
@@ -151,20 +164,29 @@ impl ChainTable {
                     state.left.remove(&told.id);
                     state.dropped.remove(&told.id);
                     state.chains.insert(told.id, Arc::new(chain));
-                    self.dirty.hear(told);
+                    incomplete.extend(self.dirty.hear(told).map(|target| (told.id, target)));
                 }
                 None => {
                     tracing::error!(chain = told.id, "malformed members of a chain: the change is ignored")
                 }
             }
         }
+        for (id, target) in incomplete.iter().copied() {
+            tracing::warn!(
+                chain = %format!("{id:016x}"), target = %format!("{target:016x}"),
+                "a member of a chain lacks an object that nothing told the head of: it leaves the chain and is refilled again"
+            );
+            leave(&mut state, id, target);
+        }
         drop(state);
         self.notify();
+        incomplete
     }
 
     /// Takes over all chains of this version of the cluster map. No target here is a member of the others any more,
     /// unless the version is an earlier one.
-    pub(crate) fn tell_all(&self, map_version: u64, chains: &[data::Chain]) {
+    #[must_use]
+    pub(crate) fn tell_all(&self, map_version: u64, chains: &[data::Chain]) -> Vec<(u64, u64)> {
         let mut state = self.state.lock();
         if map_version > state.map_version {
             let told: HashSet<u64> = chains.iter().map(|chain| chain.id).collect();
@@ -183,7 +205,7 @@ impl ChainTable {
             state.map_version = map_version;
         }
         drop(state);
-        self.tell(chains);
+        self.tell(chains)
     }
 
     /// Stops serving a chain whose member `target` is dropped next. False: another member is not known to be in, or
@@ -265,10 +287,13 @@ impl ChainTable {
         }
     }
 
-    /// The chain, if `target` serves it, or is being refilled: then it can pass a call on to the head.
+    /// The chain, if `target` serves it, or is being refilled: then it can pass a call on to the head. A member that is
+    /// away but hears of its chain is about to be taken back.
     pub(crate) fn reached(&self, id: u64, target: u64) -> Result<Arc<Chain>, NotServing> {
+        let is_away = || self.get(id).is_some_and(|chain| chain.away.contains(&target));
         match self.serving(id, target) {
             Err(NotServing::Refilling) => self.get(id).ok_or(NotServing::Waits),
+            Err(NotServing::NoMember) if is_away() => Err(NotServing::Waits),
             found => found,
         }
     }
@@ -301,17 +326,11 @@ impl ChainTable {
     /// From now on `target` does not serve the chain any more, until the chain has a later version. False: it is
     /// no member, or no other member is in; then it serves what it has.
     pub(crate) fn leave(&self, id: u64, target: u64) -> bool {
-        let mut state = self.state.lock();
-        let Some(chain) = state.chains.get(&id) else { return false };
-        let is_in = |member: &Member| !member.is_refilling;
-        if chain.member(target).is_none() || !chain.others(target).any(is_in) {
-            return false;
+        let leaves = leave(&mut self.state.lock(), id, target);
+        if leaves {
+            self.notify();
         }
-        let version = chain.version;
-        state.left.insert(id, (version, target));
-        drop(state);
-        self.notify();
-        true
+        leaves
     }
 
     /// True if `target` leaves the chain, in its present version.
@@ -366,76 +385,17 @@ impl ChainTable {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use host::ManualClock;
-
-    use super::*;
-
-    fn log() -> Arc<DirtyLog> {
-        Arc::new(DirtyLog::new(Arc::default()))
+fn leave(state: &mut State, id: u64, target: u64) -> bool {
+    let Some(chain) = state.chains.get(&id) else { return false };
+    let is_in = |member: &Member| !member.is_refilling;
+    if chain.member(target).is_none() || !chain.others(target).any(is_in) {
+        return false;
     }
-
-    fn told(version: u32, states: &[MemberState]) -> data::Chain {
-        let address = bytes::Bytes::from_static(b"127.0.0.1:1");
-        let member = |(at, state): (usize, &MemberState)| data::Member {
-            target: at as u64 + 1,
-            address: address.clone(),
-            state: *state,
-        };
-        data::Chain { id: 9, version, verifier: 1, members: states.iter().enumerate().map(member).collect() }
-    }
-
-    #[test]
-    fn members_that_are_in_stand_before_those_that_are_refilled() {
-        use MemberState::{Away, In, Refilling};
-        let chain = Chain::new(&told(1, &[Away, Refilling, In, In])).unwrap();
-        assert!(chain.is_head(3));
-        assert_eq!(chain.next(3).map(|m| m.target), Some(4));
-        assert_eq!(chain.next(4).map(|m| (m.target, m.is_refilling)), Some((2, true)));
-        assert_eq!(chain.next(2), None);
-        assert_eq!((chain.next(1), chain.member(1)), (None, None));
-        assert_eq!(Chain::new(&told(1, &[Refilling, Away])).unwrap().head(), None);
-        let mut nowhere = told(1, &[In]);
-        nowhere.members[0].address = bytes::Bytes::from_static(b"\xff");
-        assert_eq!(Chain::new(&nowhere), None);
-    }
-
-    #[test]
-    fn nothing_is_served_without_a_lease_or_by_an_earlier_version() {
-        use MemberState::{Away, In};
-        let clock = Arc::new(ManualClock::default());
-        let table = ChainTable::new(clock.clone(), log());
-        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "unknown");
-        table.tell(&[told(2, &[In, Away])]);
-        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "no lease");
-        table.extend_lease(clock.monotonic(), Duration::from_secs(2));
-        assert_eq!(table.serving(9, 1).map(|chain| chain.version), Ok(2));
-        assert_eq!(table.serving(9, 2), Err(NotServing::NoMember));
-        table.tell(&[told(1, &[Away, In])]);
-        assert_eq!(table.serving(9, 1).map(|chain| chain.version), Ok(2), "the earlier one is ignored");
-        clock.advance(Duration::from_secs(2));
-        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "the lease is over");
-        table.extend_lease(Duration::from_secs(1), Duration::from_secs(1));
-        assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "it was over before the answer came");
-    }
-
-    #[test]
-    fn a_member_that_leaves_serves_nothing_until_a_later_version() {
-        use MemberState::{Away, In, Refilling};
-        let table = ChainTable::new(Arc::new(ManualClock::default()), log());
-        table.extend_lease(Duration::ZERO, Duration::from_secs(2));
-        table.tell(&[told(1, &[In, Refilling])]);
-        table.leave_all(1);
-        assert!(table.serving(9, 1).is_ok() && table.left().is_empty(), "the last one that is in stays");
-        assert!(table.leave(9, 2) && !table.leave(8, 2) && !table.leave(9, 7));
-        assert_eq!(table.left(), [(9, 1, 2)]);
-        table.tell(&[told(2, &[In, In])]);
-        table.leave_all(1);
-        assert_eq!((table.serving(9, 1), table.left()), (Err(NotServing::Waits), vec![(9, 2, 1)]));
-        assert!(table.led_by(&[1]).is_empty(), "it refills no member either");
-        assert!(table.serving(9, 2).is_ok());
-        table.tell(&[told(3, &[In, Away])]);
-        assert!(table.serving(9, 1).is_ok() && table.left().is_empty(), "the other one was lost meanwhile");
-    }
+    let version = chain.version;
+    state.left.insert(id, (version, target));
+    true
 }
+
+#[cfg(test)]
+#[path = "table/tests.rs"]
+mod tests;

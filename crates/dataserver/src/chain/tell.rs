@@ -39,7 +39,14 @@ impl DataServer {
     /// written. Each is reported until its chain has a later version. To be called after [`DataServer::space`].
     #[must_use]
     pub fn left_chains(&self) -> Vec<LeftChain> {
-        self.chains.left_chains()
+        self.targets.write_chains();
+        let mut left = self.chains.left_chains();
+        // Not before a file says what was lost: the next process must know it.
+        left.retain(|left| {
+            let target = self.targets.get(left.target);
+            target.is_none_or(|target| !target.chain_records().is_about_to_say_loss(left.chain))
+        });
+        left
     }
 
     /// Refills members of the chains that this server leads, for ever: a task of its own.
@@ -57,14 +64,14 @@ impl DataServer {
     /// Takes over chains. Of each chain only a later version than the known one counts.
     pub fn tell_chains(&self, chains: &[data::Chain]) {
         self.targets.note_chains(chains, false);
-        self.chains.table.tell(chains);
+        self.targets.note_losses(&self.chains.table.tell(chains));
     }
 
     /// Takes over all chains of this server's targets, of this version of the cluster map, from an answer to
     /// a registration.
     pub fn tell_all_chains(&self, map_version: u64, chains: &[data::Chain]) {
         self.targets.note_chains(chains, map_version > self.chains.table.map_version());
-        self.chains.table.tell_all(map_version, chains);
+        self.targets.note_losses(&self.chains.table.tell_all(map_version, chains));
     }
 
     /// Extends the lease of the members here to `time` after `from`, which [`DataServer::lease_begins`]

@@ -28,8 +28,9 @@ const FILE: &str = "unsettled";
 struct Known {
     /// By chain; none: all objects of the chain may be otherwise.
     chains: BTreeMap<u64, Option<DirtyObjects>>,
-    /// True if the file lacks a change.
-    has_news: bool,
+    /// Number of changes, and of those that the file has.
+    changes: u64,
+    written: u64,
     /// True if the last attempt to write failed, and the log has it.
     is_failing: bool,
 }
@@ -38,15 +39,17 @@ struct Known {
 pub(crate) struct Unsettled {
     path: PathBuf,
     known: Mutex<Known>,
+    /// One writes at a time.
+    writing: Mutex<()>,
 }
 
 impl Unsettled {
-    /// Reads the file of the target in `dir`, and adds the objects of which the change log has regions. `chains`: those of
-    /// the target, of which nothing is known if the file cannot be read.
+    /// Reads the file of the target in `dir`, and adds the objects of which the change log has regions; none: they are
+    /// not known. `chains`: those of the target, of which nothing is known if something cannot be read.
     pub(crate) fn open(
         dir: &Path,
         objects: &Objects,
-        changed: HashMap<ObjectName, Regions>,
+        changed: Option<HashMap<ObjectName, Regions>>,
         chains: impl Iterator<Item = u64>,
     ) -> Self {
         let path = dir.join(FILE);
@@ -55,24 +58,31 @@ impl Unsettled {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
             Err(error) => Err(error.to_string()),
         };
-        if let Err(why) = &read {
+        let mut why = match (&read, &changed) {
+            (Err(why), _) => Some(why.clone()),
+            (_, None) => Some("the change log is missing or damaged".to_owned()),
+            _ => None,
+        };
+        let mut known = Known { chains: read.unwrap_or_default(), ..Known::default() };
+        for (name, regions) in changed.unwrap_or_default() {
+            match objects.look_at(&name) {
+                Ok(Some(look)) if look.chain != 0 => known.add(look.chain, name, &regions),
+                // One that is not there was removed, or was being made; one without copies is in no chain.
+                Ok(_) => {}
+                Err(error) => why = Some(format!("{name}: {error}")),
+            }
+        }
+        let all: BTreeMap<u64, Option<DirtyObjects>> = chains.map(|chain| (chain, None)).collect();
+        // A new target has no chains.
+        if let Some(why) = why.filter(|_| !all.is_empty()) {
             tracing::warn!(
                 file = %path.display(), %why,
                 "what this target had not settled cannot be read: it is compared with all data of its chains"
             );
+            known.chains = all;
+            known.changes += 1;
         }
-        let has_news = read.is_err();
-        let chains = read.unwrap_or_else(|_| chains.map(|chain| (chain, None)).collect());
-        let mut known = Known { chains, has_news, is_failing: false };
-        for (name, regions) in changed {
-            // One that is not there was removed, or was being made; one without copies is in no chain.
-            if let Some(chain) =
-                objects.look_at(&name).ok().flatten().map(|look| look.chain).filter(|id| *id != 0)
-            {
-                known.add(chain, name, &regions);
-            }
-        }
-        Self { path, known: Mutex::new(known) }
+        Self { path, known: Mutex::new(known), writing: Mutex::default() }
     }
 
     /// The objects of a chain. None: not known.
@@ -80,7 +90,7 @@ impl Unsettled {
         let known = self.known.lock();
         match known.chains.get(&chain) {
             Some(objects) => objects.clone(),
-            None => Some(HashMap::new()),
+            None => Some(DirtyObjects::new()),
         }
     }
 
@@ -89,31 +99,40 @@ impl Unsettled {
         let mut known = self.known.lock();
         let before = known.chains.len();
         known.chains.retain(|chain, _| !chains.contains(chain));
-        known.has_news |= known.chains.len() < before;
+        known.changes += u64::from(known.chains.len() < before);
     }
 
     /// Writes the file, if there is news. False: it is not written, and nothing may be settled. Blocks.
     pub(crate) fn write_down(&self) -> bool {
+        let _alone = self.writing.lock();
+        let (text, changes) = {
+            let known = self.known.lock();
+            if known.changes == known.written {
+                return true;
+            }
+            (text(&known.chains), known.changes)
+        };
+        // Without the lock: to hear of a chain must not wait for the disk.
+        let written = host::replace(&SystemFiles, &self.path, text.as_bytes());
         let mut known = self.known.lock();
-        if !known.has_news {
-            return true;
-        }
-        let written = host::replace(&SystemFiles, &self.path, text(&known.chains).as_bytes());
-        if let (Err(error), false) = (&written, known.is_failing) {
-            tracing::warn!(
+        match &written {
+            Ok(()) => known.written = changes,
+            Err(error) if !known.is_failing => tracing::warn!(
                 file = %self.path.display(), %error,
                 "cannot write what this target had not settled, trying again; meanwhile checksums are not settled"
-            );
+            ),
+            Err(_) => {}
         }
         known.is_failing = written.is_err();
-        known.has_news = written.is_err();
         written.is_ok()
     }
 }
 
 impl Known {
     fn add(&mut self, chain: u64, name: ObjectName, regions: &Regions) {
-        let Some(objects) = self.chains.entry(chain).or_insert_with(|| Some(HashMap::new())) else { return };
+        let Some(objects) = self.chains.entry(chain).or_insert_with(|| Some(DirtyObjects::new())) else {
+            return;
+        };
         let dirty = objects.entry(name).or_default();
         let before = dirty.clone();
         for range in regions.ranges() {
@@ -121,7 +140,7 @@ impl Known {
             let end = if *range.end() == u32::MAX { u64::MAX } else { byte(u64::from(*range.end()) + 1) };
             dirty.add(byte(u64::from(*range.start()))..end);
         }
-        self.has_news |= *dirty != before;
+        self.changes += u64::from(*dirty != before);
         if objects.len() > OBJECTS_MAX {
             self.chains.insert(chain, None);
         }
@@ -154,7 +173,7 @@ fn parsed(text: &str) -> Option<BTreeMap<u64, Option<DirtyObjects>>> {
     for line in lines.lines() {
         let (chain, rest) = line.split_once(' ')?;
         let objects =
-            chains.entry(u64::from_str_radix(chain, 16).ok()?).or_insert_with(|| Some(HashMap::new()));
+            chains.entry(u64::from_str_radix(chain, 16).ok()?).or_insert_with(|| Some(DirtyObjects::new()));
         match (rest.split_once(' '), objects) {
             (Some((name, ranges)), Some(objects)) => {
                 let regions = objects.entry(ObjectName::parse(name)?).or_default();
@@ -181,7 +200,7 @@ mod tests {
     fn known(dir: &Path) -> Unsettled {
         let target =
             crate::Target::open_or_create(&dir.join("target"), [1; 16], &host::SystemEntropy).unwrap();
-        Unsettled::open(dir, target.objects(), HashMap::new(), [7, 8].into_iter())
+        Unsettled::open(dir, target.objects(), Some(HashMap::new()), [7, 8].into_iter())
     }
 
     #[test]
@@ -197,12 +216,12 @@ mod tests {
             regions.insert(9, u32::MAX);
             known.add(7, name(2), &regions);
             known.add(8, name(3), &Regions::all());
-            assert!(known.has_news);
+            assert!(known.changes > known.written);
             known.chains.insert(9, None);
         }
         assert!(unsettled.write_down());
         let again = known(dir.path());
-        assert!(!again.known.lock().has_news);
+        assert_eq!(again.known.lock().changes, 0);
         assert_eq!(again.known.lock().chains, unsettled.known.lock().chains);
         let region = REGION_BLOCKS * BLOCK;
         let of_second: Vec<_> = again.of_chain(7).unwrap()[&name(2)].ranges().collect();
@@ -234,5 +253,28 @@ mod tests {
         std::fs::remove_dir(dir.path().join("unsettled.new")).unwrap();
         assert!(unsettled.write_down());
         assert!(known(dir.path()).of_chain(7).is_none(), "also to the next process");
+    }
+
+    #[test]
+    fn without_a_sound_change_log_nothing_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("target");
+        let open = || crate::Target::open_or_create(&dir, [1; 16], &host::SystemEntropy).unwrap();
+        let lines = "0000000000000007 7 0000000000000001 - 7\n";
+        let sum = crc32c::crc32c(lines.as_bytes());
+        drop(open());
+        std::fs::write(dir.join("chains"), format!("{lines}crc32c {sum:08x}\n")).unwrap();
+        assert!(open().unsettled().of_chain(7).is_some());
+        let log = dir.join("changes.log");
+        let mut bytes = std::fs::read(&log).unwrap();
+        bytes[64 * 5 + 9] = 1; // a record that is not sound
+        std::fs::write(&log, bytes).unwrap();
+        let target = open();
+        assert!(target.unsettled().of_chain(7).is_none() && target.unsettled().write_down());
+        drop(target);
+        assert!(open().unsettled().of_chain(7).is_none(), "also to the next process");
+        std::fs::remove_file(dir.join("unsettled")).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        assert!(open().unsettled().of_chain(7).is_none());
     }
 }

@@ -190,13 +190,32 @@ impl Objects {
 
     /// Makes sure that the change log has something of the object, durably, before anything of it changes that other
     /// members of its chain have, too.
-    pub(crate) fn note_object(&self, name: &ObjectName) -> Result<(), ObjectError> {
-        let log = &self.checksums.log;
-        let number = match log.regions(name) {
-            (_, 0) => log.note(&*self.disk, name, 0..=0, self.checksums.now()),
-            (_, number) => Ok(number),
-        };
-        self.sync_notes(number.map_err(|e| self.trouble("note a change of", name, e))?)
+    pub(crate) fn note_object(&self, name: &ObjectName, open: &OpenObject) -> Result<(), ObjectError> {
+        self.note_change(name, &mut open.writing.lock(), 0..1, false)
+    }
+
+    /// [`Objects::note_change`] for several ranges, with one sync.
+    pub(crate) fn note_changes(
+        &self,
+        name: &ObjectName,
+        changing: &mut Changing,
+        ranges: &[Range<u64>],
+    ) -> Result<(), ObjectError> {
+        let mut regions = Regions::default();
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let (first, last) = first_and_last(range, range.end == u64::MAX);
+            regions.insert(first, last);
+        }
+        let mut number = 0;
+        for range in regions.ranges() {
+            let noted = self.checksums.log.note(&*self.disk, name, range, self.checksums.now());
+            number = noted.map_err(|e| self.trouble("note a change of", name, e))?;
+        }
+        self.sync_notes(number)?;
+        for range in regions.ranges() {
+            changing.noted.0.lock().insert(*range.start(), *range.end());
+        }
+        Ok(())
     }
 
     /// An object was just made: all of it may change. Returns the number of the record in the change log. The

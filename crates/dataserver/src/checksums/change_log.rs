@@ -137,32 +137,44 @@ fn apply(changed: &mut HashMap<ObjectName, Changed>, record: Record) {
 }
 
 /// The objects that a log names as changed. A record that was not synced may be missing or torn, and nothing
-/// depends on it; the others count.
-fn replay(bytes: &[u8]) -> HashMap<ObjectName, Changed> {
-    let mut changed = HashMap::new();
-    for record in bytes.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::from_bytes) {
-        apply(&mut changed, record);
+/// depends on it; the others count. Also whether all records are sound, or zeros.
+fn replay(bytes: &[u8]) -> (HashMap<ObjectName, Changed>, bool) {
+    let (mut changed, mut are_sound) = (HashMap::new(), true);
+    for bytes in bytes.as_chunks::<RECORD_BYTES>().0 {
+        match Record::from_bytes(bytes) {
+            Some(record) => apply(&mut changed, record),
+            None => are_sound &= *bytes == [0; RECORD_BYTES],
+        }
     }
-    changed
+    (changed, are_sound)
+}
+
+/// What the last process had not settled when it ended.
+pub(crate) struct Left {
+    /// Regions that changed.
+    pub changed: HashMap<ObjectName, Regions>,
+    /// False if there was no log, or a damaged record: there may be more regions.
+    pub is_all: bool,
 }
 
 impl ChangeLog {
     /// Opens the log in `dir`, the target's directory. Returns also the regions that changed shortly before
     /// the last process ended.
-    pub(crate) fn open(dir: HeldDir, disk: &dyn Disk) -> io::Result<(Self, HashMap<ObjectName, Regions>)> {
-        let changed = match dir.open_file(FILE) {
+    pub(crate) fn open(dir: HeldDir, disk: &dyn Disk) -> io::Result<(Self, Left)> {
+        let (changed, is_all) = match dir.open_file(FILE) {
             Ok(mut file) => {
                 let mut bytes = Vec::new();
                 io::Read::read_to_end(&mut file, &mut bytes)?;
                 replay(&bytes)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => HashMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (HashMap::new(), false),
             Err(error) => return Err(error),
         };
-        let doubtful = changed.iter().map(|(name, object)| (*name, object.regions().0)).collect();
+        let regions = changed.iter().map(|(name, object)| (*name, object.regions().0));
+        let left = Left { changed: regions.collect(), is_all };
         let state = begin(&dir, disk, 0, changed)?;
         let synced = AtomicU64::new(state.number);
-        Ok((Self { dir, state: Mutex::new(state), syncing: Mutex::default(), synced }, doubtful))
+        Ok((Self { dir, state: Mutex::new(state), syncing: Mutex::default(), synced }, left))
     }
 
     /// Notes that these regions of the object are about to change. Returns the number of the record, which
@@ -311,7 +323,10 @@ mod tests {
     }
 
     fn open(dir: &std::path::Path) -> (ChangeLog, HashMap<ObjectName, Regions>) {
-        ChangeLog::open(HeldDir::open(dir).unwrap(), &SystemDisk).unwrap()
+        let is_new = !dir.join(FILE).exists();
+        let (log, left) = ChangeLog::open(HeldDir::open(dir).unwrap(), &SystemDisk).unwrap();
+        assert_eq!(left.is_all, !is_new);
+        (log, left.changed)
     }
 
     #[test]
@@ -366,8 +381,8 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let found = replay(&bytes);
-            assert!(found.len() == 2 && !found.contains_key(&name(2)), "bit {bit}");
+            assert!(found.0.len() == 2 && !found.0.contains_key(&name(2)) && !found.1, "bit {bit}");
         }
-        assert!(replay(&whole[..RECORD_BYTES + 9]).contains_key(&name(1)));
+        assert!(replay(&whole[..RECORD_BYTES + 9]).0.contains_key(&name(1)));
     }
 }

@@ -26,6 +26,9 @@ pub struct Settling<'a> {
     pub pace: &'a dyn Fn(u64),
     /// True if it is to end early, between some objects and the next.
     pub ends: &'a dyn Fn() -> bool,
+    /// True if what is settled may be forgotten: what the change log says of changes that only some members of a chain
+    /// have is elsewhere, too. Asked each time.
+    pub may_forget: &'a dyn Fn() -> bool,
     /// Ranges of an object of which changes are under way: the other members of its chain may not have them yet, so
     /// their regions stay in the change log, settled or not.
     pub under_way: &'a dyn Fn(&ObjectName) -> Vec<Range<u64>>,
@@ -33,7 +36,7 @@ pub struct Settling<'a> {
 
 impl Default for Settling<'_> {
     fn default() -> Self {
-        Self { pace: &|_| (), ends: &|| false, under_way: &|_| Vec::new() }
+        Self { pace: &|_| (), ends: &|| false, may_forget: &|| true, under_way: &|_| Vec::new() }
     }
 }
 
@@ -104,7 +107,7 @@ impl Objects {
         if directories.into_iter().try_for_each(|directory| self.sync_directory(directory)).is_err() {
             return;
         }
-        for done in synced {
+        for done in synced.into_iter().filter(|_| (with.may_forget)()) {
             // Without this record the object is looked at once more after a crash, and nothing else.
             if let Err(error) = self.checksums.log.settled(&*self.disk, &done.name, done.up_to) {
                 tracing::debug!(target = %self.root.path().display(), %error, "cannot note a settled object");
@@ -136,10 +139,7 @@ impl Objects {
             // A write from here on is noted anew.
             changing.begin_anew();
             let up_to = self.checksums.log.number();
-            for range in (with.under_way)(name).into_iter().filter(|range| !range.is_empty()) {
-                let is_to_end = range.end == u64::MAX;
-                self.note_change(name, &mut changing, range, is_to_end)?;
-            }
+            self.note_changes(name, &mut changing, &(with.under_way)(name))?;
             up_to
         };
         self.sync(name, &open)?;

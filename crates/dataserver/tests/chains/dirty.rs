@@ -272,3 +272,49 @@ async fn a_change_that_is_settled_while_others_do_not_have_it_is_filled_all_the_
     assert_eq!(world.refill_of(1, &[Refilling, In]).await, (LEN, true));
     assert_eq!(world.equal(2).unwrap()[7..11], [2; 4]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_a_stopped_member_has_lost_comes_back_whole_when_it_is_written() {
+    let mut world = World::of_settled(1..=4).await;
+    world.nodes[1].kill();
+    for inode in [2, 3] {
+        std::fs::remove_file(world.file(1, inode)).unwrap();
+    }
+    world.change(&[In, Away]);
+    world.write(0, 2, MIB, &b"while it is away"[..]).await.unwrap();
+    world.restart(1).await;
+    assert_eq!(world.refill_of(0, &[In, Refilling]).await, (LEN, true));
+    world.equal(2);
+    // The other one is written before the member is in, and nothing was dirty of it.
+    world.write(0, 3, MIB, &b"while it is refilled"[..]).await.unwrap();
+    assert_eq!(world.bytes_at(1, 3).unwrap()[..10], [0; 10]);
+    world.change(&[In, In]);
+    until("the member has left", || world.left() == [1]).await;
+    world.change(&[In, Away]);
+    let (_, by_logs) = world.refill_of(0, &[In, Refilling]).await;
+    assert!(!by_logs, "nor what else it may lack");
+    world.change(&[In, In]);
+    assert!(world.left().is_empty());
+    for inode in [1, 2, 3, 4] {
+        world.equal(inode);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_member_was_filled_with_reaches_the_third_when_the_first_is_dead() {
+    let mut world = World::of(3).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    for node in 0..3 {
+        world.settle(node);
+        world.refills(node);
+    }
+    world.change(&[In, Away, Away]);
+    world.write(0, 5, 0, &b"BEFORE"[..]).await.unwrap();
+    world.refill_of(0, &[In, Refilling, Away]).await;
+    world.change(&[In, In, Away]);
+    world.nodes[0].kill();
+    world.change(&[Away, In, Away]);
+    world.refill_of(1, &[Away, In, Refilling]).await;
+    assert_eq!(world.bytes_at(2, 5).unwrap(), b"BEFORE");
+}

@@ -57,8 +57,17 @@ async fn a_relayed_read_is_sent_again_to_the_next_head() {
     let (answer, mut client, handle) = reads.await.unwrap();
     let ResOp::Read(Ok(read)) = answer else { panic!() };
     assert_eq!(read.data.to_bytes().as_ref(), b"data");
-    // One that is no member any more has nobody to ask.
+    // A process that has just started hears that its member is away before the member is taken back.
     world.change(&[Away, In, Away]);
     world.tell(2, &[Away, In, Away]);
+    let waits = |world: &World| world.nodes[2].ds.chain_metrics().waiting.get() == 1;
+    let reads = tokio::spawn(async move { (client.on(&handle, read_args(0, 4)).await, client, handle) });
+    crate::until("it waits", || waits(&world)).await;
+    world.change(&[Away, In, Refilling]);
+    let (answer, mut client, handle) = reads.await.unwrap();
+    assert_eq!(answer.status(), NfsStatus::Ok);
+    // One that is no member any more has no head to ask.
+    world.change(&[Away, In, Away]);
+    world.drop_all(2);
     assert_eq!(client.on(&handle, read_args(0, 4)).await.status(), NfsStatus::PnfsNoLayout);
 }

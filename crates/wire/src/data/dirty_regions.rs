@@ -11,6 +11,10 @@ xdr_struct! {
         pub target: u64,
         /// The chain.
         pub chain: u64,
+        /// Its version: the member answers when it has heard of it.
+        pub version: u32,
+        /// Latest version in which the member was in, as far as the head knows.
+        pub since: u32,
         /// Last object of the previous page; `None` for the first page.
         pub after: Option<ObjectEntry>,
     }
@@ -32,11 +36,11 @@ xdr_struct! {
         pub extents: Vec<Extent>,
     }
 
-    /// The results.
+    /// The results. The list is complete if the member was in in the version `since` or a later one, and has kept its
+    /// data since.
     pub struct ResOk {
-        /// Latest version of the chain in which the member was in, if it has kept its data since and the list is
-        /// complete; 0: anything may be otherwise.
-        pub was_in: u32,
+        /// True if the list is complete; false: anything may be otherwise.
+        pub is_known: bool,
         /// Objects, in the order of LIST.
         pub objects: Vec<DirtyObject>,
         /// True if the list ends here.

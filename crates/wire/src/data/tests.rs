@@ -79,8 +79,14 @@ fn calls() -> Vec<Call> {
         Call::Block(block::Args { handle: handle(), block: 5 }),
         Call::Usage(usage::Args { target: 4, after }),
         Call::ChainRecords(chain_records::Args { target: 4, after: Some(5) }),
-        Call::DirtyRegions(dirty_regions::Args { target: 4, chain: 5, after: None }),
-        Call::DirtyRegions(dirty_regions::Args { target: 4, chain: 5, after: Some(object_entry()) }),
+        Call::DirtyRegions(dirty_regions::Args { target: 4, chain: 5, version: 6, since: 3, after: None }),
+        Call::DirtyRegions(dirty_regions::Args {
+            target: 4,
+            chain: 5,
+            version: 6,
+            since: 3,
+            after: Some(object_entry()),
+        }),
     ]
 }
 
@@ -140,7 +146,7 @@ fn replies() -> Vec<Reply> {
             done: true,
         })),
         Reply::DirtyRegions(Ok(dirty_regions::ResOk {
-            was_in: 7,
+            is_known: true,
             objects: vec![
                 dirty_regions::DirtyObject {
                     object: entry,
