@@ -183,7 +183,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 20);
+    assert_eq!(Procedure::ALL.len(), 21);
 }
 
 #[test]
