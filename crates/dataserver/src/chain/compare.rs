@@ -48,7 +48,8 @@ struct Marked {
 }
 
 impl Refill {
-    /// Makes the member's object equal to the head's, outside of these regions as well if there are none.
+    /// Makes the member's object equal to the head's. `only`: regions that are compared if the member has the object;
+    /// none, or if it does not: all.
     pub(super) async fn object(&self, name: ObjectName, only: Option<&DirtyRegions>) -> Result<Was, Stopped> {
         let (len, was_there) = match self.begin(name, only.is_some()).await? {
             Ok(begun) => begun,

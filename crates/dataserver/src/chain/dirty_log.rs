@@ -210,8 +210,7 @@ impl DirtyLog {
     }
 
     /// An object is about to be made at a member here that is being refilled: it was made while the member was away, or
-    /// the member has lost it, and all of it may be otherwise.
-    /// False: the member is not refilled any more.
+    /// the member has lost it, and all of it may be otherwise. False: the member is not refilled any more.
     pub(super) fn makes(&self, chain: u64, name: ObjectName, by: Maker) -> bool {
         let mut logs = self.logs.lock();
         if !logs.of.get(&chain).is_some_and(|log| log.is_filled) {
