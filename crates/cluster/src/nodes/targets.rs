@@ -32,6 +32,8 @@ pub struct KnownTarget {
     pub is_alive: bool,
     /// Last report of its data server, with its condition and its bytes; none: nothing was reported.
     pub report: Option<TargetReport>,
+    /// Number of chains that it is a member of. A target that drains is left by the last one when its data have moved.
+    pub chains: usize,
 }
 
 /// Some of the files that have data on a target.
@@ -60,6 +62,7 @@ impl Cluster {
         let named = named.into_iter().flat_map(|device| device.chains);
         let named = named.flat_map(|chain| self.members_of(chain));
         ids.extend(named.filter(|target| !of_removed.contains(target)));
+        let chains = self.chains();
         let known = |target: TargetId| {
             let server = map.present_data_servers().find(|server| server.targets.contains(&target));
             let report = reports.iter().find(|report| report.target == target);
@@ -71,6 +74,7 @@ impl Cluster {
                 state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },
                 is_alive: report.is_some_and(|report| report.alive),
                 report: report.filter(|report| !report.path.is_empty()).cloned(),
+                chains: chains.values().filter(|chain| chain.has(target)).count(),
             }
         };
         Ok(ids.into_iter().map(known).collect())

@@ -147,6 +147,9 @@ pub(crate) struct KnownTarget {
     /// Reserve in bytes; free space does not include it.
     #[serde(default)]
     pub reserve_bytes: Option<u64>,
+    /// Number of chains that the target is a member of.
+    #[serde(default)]
+    pub chains: usize,
 }
 
 /// Body of `PUT /target`.

@@ -41,6 +41,7 @@ fn shown(known: KnownTarget) -> api::KnownTarget {
         free_bytes: bytes(|report| report.free_bytes),
         trash_bytes: bytes(|report| report.trash_bytes),
         reserve_bytes: bytes(|report| report.reserve_bytes),
+        chains: known.chains,
     }
 }
 

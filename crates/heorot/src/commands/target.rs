@@ -33,7 +33,8 @@ fn list(client: &AdminClient, json: bool) -> Result<(), Failure> {
 
 /// Bytes in the trash count as free; the reserve does not.
 fn table(targets: &[KnownTarget]) -> String {
-    let headings = ["target", "state", "total", "free", "trash", "reserve", "data server and directory"];
+    let headings =
+        ["target", "state", "total", "free", "trash", "reserve", "chains", "data server and directory"];
     let mut rows = vec![headings.map(String::from).to_vec()];
     rows.extend(targets.iter().map(|target| {
         let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".into(), size::show);
@@ -48,10 +49,11 @@ fn table(targets: &[KnownTarget]) -> String {
             bytes(target.free_bytes),
             bytes(target.trash_bytes),
             bytes(target.reserve_bytes),
+            target.chains.to_string(),
             place,
         ]
     }));
-    aligned(&rows, 2..=5)
+    aligned(&rows, 2..=6)
 }
 
 /// `heorot files`.
@@ -87,6 +89,7 @@ mod tests {
             free_bytes: Some(60 << 30),
             trash_bytes: Some(3 << 30),
             reserve_bytes: Some(128 << 20),
+            chains: 64,
         };
         let gone = KnownTarget {
             server: None,
@@ -95,12 +98,13 @@ mod tests {
             free_bytes: None,
             trash_bytes: None,
             reserve_bytes: None,
+            chains: 0,
             ..target.clone()
         };
         let expected = "\
-target            state     total    free  trash  reserve  data server and directory
-00000000000000ff  in use  100 GiB  60 GiB  3 GiB  128 MiB  ds0:/a
-00000000000000ff  away          -       -      -        -  -
+target            state     total    free  trash  reserve  chains  data server and directory
+00000000000000ff  in use  100 GiB  60 GiB  3 GiB  128 MiB      64  ds0:/a
+00000000000000ff  away          -       -      -        -       0  -
 ";
         assert_eq!(table(&[target, gone]), expected);
     }

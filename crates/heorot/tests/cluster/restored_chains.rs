@@ -68,12 +68,7 @@ async fn data_that_moved_after_the_backup_are_there_after_the_restore() {
     for n in ["ds0", "ds1"] {
         cluster.ask(0, &["node", "drain", n]).unwrap();
     }
-    let objects = |target: &str| {
-        let dirs =
-            std::fs::read_dir(cluster.file(target).join("objects")).unwrap().map(|dir| dir.unwrap().path());
-        dirs.map(|dir| std::fs::read_dir(dir).unwrap().count()).sum::<usize>()
-    };
-    until("the data have moved", || objects("target0") + objects("target1") == 0 && cluster.is_whole());
+    until("the data have moved", || cluster.is_whole() && ["ds0", "ds1"].iter().all(|n| cluster.chains_of(n) == 0));
     for file in &files {
         write(&client, file, 2).await;
     }

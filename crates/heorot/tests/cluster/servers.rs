@@ -241,6 +241,14 @@ impl Cluster {
         ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
     }
 
+    /// Number of memberships in chains that the targets of the named data server have.
+    pub fn chains_of(&self, name: &str) -> u64 {
+        let list = self.ask(0, &["target", "list", "--json"]).unwrap_or_default();
+        let list: Value = serde_json::from_str(&list).expect("a list of targets");
+        let its = list.as_array().unwrap().iter().filter(|target| target["server"] == name);
+        its.map(|target| target["chains"].as_u64().expect("a number")).sum()
+    }
+
     pub fn ask(&self, n: usize, args: &[&str]) -> Result<String, String> {
         ask(self.metaservers[n].0, args)
     }
