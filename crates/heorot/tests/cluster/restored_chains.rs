@@ -68,7 +68,9 @@ async fn data_that_moved_after_the_backup_are_there_after_the_restore() {
     for n in ["ds0", "ds1"] {
         cluster.ask(0, &["node", "drain", n]).unwrap();
     }
-    until("the data have moved", || cluster.is_whole() && ["ds0", "ds1"].iter().all(|n| cluster.chains_of(n) == 0));
+    until("the data have moved", || {
+        cluster.is_whole() && ["ds0", "ds1"].iter().all(|n| cluster.chains_of(n) == 0)
+    });
     for file in &files {
         write(&client, file, 2).await;
     }
