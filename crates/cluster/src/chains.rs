@@ -43,8 +43,8 @@ pub(crate) struct Chains {
     /// As they are now: members whose process has changed are away.
     present: Sender<Arc<BTreeMap<ChainId, Chain>>>,
     /// Notification that the map has changed: the leader looks at the chains.
-    changed: Notify,
-    leases: Leases,
+    pub(crate) changed: Notify,
+    pub(crate) leases: Leases,
     /// True if chains of two targets on different machines exist.
     are_on_two_machines: AtomicBool,
     /// Chains that answered NOSPC.

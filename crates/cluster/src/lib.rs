@@ -18,6 +18,7 @@ mod change;
 pub mod clocks;
 mod cluster;
 mod data_servers;
+mod dead_data_servers;
 mod error;
 mod exports;
 mod group;

@@ -176,6 +176,7 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.data).clean_left_behind()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).balance_targets()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).watch_servers()));
+        background.push(tokio::spawn(Arc::clone(&self.cluster).watch_data_servers()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).watch_chains()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).adopt_chains()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).compare_clocks()));

@@ -9,19 +9,25 @@
 //! leader           ├ granted ─────────── LEASE ───────────┤ margin ┤ Leave
 //! ```
 //!
+//! A data server whose process is dead serves nothing: its lease is over when its machine says so
+//! (`dead_data_servers`).
+//!
 //! The leader proves by a read barrier that it leads before it gives a lease. A new leader waits for as long as the
 //! leases may last that an earlier one gave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use namespace::DataServerId;
 use parking_lot::Mutex;
 
-/// Length of a lease: with the change of the chain, within the 5 s that a write may wait for a lost member.
-pub const LEASE: Duration = Duration::from_secs(2);
+/// Length of a lease. Writes of a member that hangs or is cut off wait for its end, for the margin and for the change
+/// of the chain: 2 s are the goal.
+pub const LEASE: Duration = Duration::from_millis(1500);
 /// Interval of heartbeats while there are chains: a lease survives the loss of two.
-pub const HEARTBEAT_OF_MEMBERS: Duration = Duration::from_millis(500);
+pub const HEARTBEAT_OF_MEMBERS: Duration = Duration::from_millis(350);
+/// A data server without a lease for this long is checked: its process may be dead.
+const OVERDUE_AFTER: Duration = Duration::from_millis(550);
 /// Clocks of two machines differ by less than this in one lease.
 const MARGIN: Duration = Duration::from_millis(200);
 
@@ -35,6 +41,17 @@ struct Granted {
     term: Option<(u64, Duration)>,
     /// Time of the last lease of each data server in this term.
     granted: BTreeMap<DataServerId, Duration>,
+    /// Data servers whose processes died after the last lease of each.
+    dead: BTreeSet<DataServerId>,
+}
+
+impl Granted {
+    /// Time of the last lease that a data server may have: in this term, or the last that a leader before gave. None:
+    /// this metaserver does not lead.
+    fn last(&self, server: DataServerId) -> Option<Duration> {
+        let (_, began) = self.term?;
+        Some(self.granted.get(&server).copied().unwrap_or(began))
+    }
 }
 
 impl Leases {
@@ -42,26 +59,47 @@ impl Leases {
     pub(crate) fn lead(&self, term: Option<u64>, now: Duration) {
         let mut granted = self.0.lock();
         if granted.term.map(|(term, _)| term) != term {
-            *granted = Granted { term: term.map(|term| (term, now)), granted: BTreeMap::new() };
+            *granted = Granted { term: term.map(|term| (term, now)), ..Granted::default() };
         }
     }
 
     /// Notes a lease, given now by the leader.
     pub(crate) fn grant(&self, server: DataServerId, now: Duration) {
-        self.0.lock().granted.insert(server, now);
+        let mut granted = self.0.lock();
+        granted.granted.insert(server, now);
+        granted.dead.remove(&server);
     }
 
     /// True if the data server has a lease of this term.
     pub(crate) fn is_held(&self, server: DataServerId, now: Duration) -> bool {
-        self.0.lock().granted.get(&server).is_some_and(|at| now.saturating_sub(*at) < LEASE)
+        let granted = self.0.lock();
+        let is_valid = |at: &Duration| now.saturating_sub(*at) < LEASE;
+        granted.granted.get(&server).is_some_and(is_valid) && !granted.dead.contains(&server)
     }
 
     /// True if the data server has no lease any more, whichever leader gave it.
     pub(crate) fn is_over(&self, server: DataServerId, now: Duration) -> bool {
         let granted = self.0.lock();
-        let Some((_, began)) = granted.term else { return false };
-        let last = granted.granted.get(&server).copied().unwrap_or(began);
-        now.saturating_sub(last) > LEASE + MARGIN
+        let is_past = |last| now.saturating_sub(last) > LEASE + MARGIN;
+        granted.last(server).is_some_and(|last| is_past(last) || granted.dead.contains(&server))
+    }
+
+    /// True if the data server may have a lease, and has not asked for the next one in time.
+    pub(crate) fn is_overdue(&self, server: DataServerId, now: Duration) -> bool {
+        let last = self.last(server);
+        !self.is_over(server, now) && last.is_some_and(|last| now.saturating_sub(last) > OVERDUE_AFTER)
+    }
+
+    /// Time of the last lease that the data server may have; none: this metaserver does not lead.
+    pub(crate) fn last(&self, server: DataServerId) -> Option<Duration> {
+        self.0.lock().last(server)
+    }
+
+    /// Notes that the process is dead which had the lease of `last`. Returns true if the lease is over now and was not
+    /// before; a later lease is of another process, and counts.
+    pub(crate) fn end(&self, server: DataServerId, last: Option<Duration>) -> bool {
+        let mut granted = self.0.lock();
+        last.is_some() && granted.last(server) == last && granted.dead.insert(server)
     }
 }
 
@@ -74,15 +112,38 @@ mod tests {
         let (leases, ms, server) = (Leases::default(), Duration::from_millis, DataServerId(1));
         assert!(!leases.is_over(server, ms(100_000)), "it does not lead");
         leases.lead(Some(3), ms(10_000));
-        assert!(!leases.is_over(server, ms(12_200)) && !leases.is_held(server, ms(10_000)));
-        assert!(leases.is_over(server, ms(12_201)));
+        assert!(!leases.is_over(server, ms(11_700)) && !leases.is_held(server, ms(10_000)));
+        assert!(leases.is_over(server, ms(11_701)));
         leases.grant(server, ms(11_000));
-        assert!(leases.is_held(server, ms(12_999)) && !leases.is_held(server, ms(13_000)));
-        assert!(!leases.is_over(server, ms(13_200)) && leases.is_over(server, ms(13_201)));
-        leases.lead(Some(3), ms(13_000));
-        assert!(!leases.is_over(server, ms(13_200)), "the same term");
+        assert!(leases.is_held(server, ms(12_499)) && !leases.is_held(server, ms(12_500)));
+        assert!(!leases.is_over(server, ms(12_700)) && leases.is_over(server, ms(12_701)));
+        leases.lead(Some(3), ms(12_600));
+        assert!(!leases.is_over(server, ms(12_700)), "the same term");
         leases.lead(None, ms(14_000));
         leases.lead(Some(5), ms(20_000));
-        assert!(!leases.is_held(server, ms(20_000)) && !leases.is_over(server, ms(22_000)));
+        assert!(!leases.is_held(server, ms(20_000)) && !leases.is_over(server, ms(21_700)));
+    }
+
+    #[test]
+    fn a_lease_ends_with_its_process_and_not_with_the_one_before() {
+        let (leases, ms, server) = (Leases::default(), Duration::from_millis, DataServerId(1));
+        assert!(!leases.end(server, leases.last(server)), "it does not lead");
+        leases.lead(Some(3), ms(10_000));
+        assert!(!leases.is_overdue(server, ms(10_550)) && leases.is_overdue(server, ms(10_551)));
+        leases.grant(server, ms(10_600));
+        assert!(!leases.is_overdue(server, ms(11_150)) && leases.is_overdue(server, ms(11_151)));
+        let seen = leases.last(server);
+        leases.grant(server, ms(11_200)); // to the process that started meanwhile
+        assert!(!leases.end(server, seen) && leases.is_held(server, ms(11_200)));
+        assert!(leases.end(server, leases.last(server)) && !leases.end(server, leases.last(server)), "once");
+        assert!(leases.is_over(server, ms(11_201)) && !leases.is_held(server, ms(11_201)));
+        assert!(!leases.is_overdue(server, ms(11_900)), "it is known");
+        leases.grant(server, ms(12_000));
+        assert!(leases.is_held(server, ms(12_001)) && !leases.is_over(server, ms(12_001)));
+        // The lease of a process that a leader before heard.
+        leases.lead(Some(4), ms(13_000));
+        assert!(leases.end(server, leases.last(server)) && leases.is_over(server, ms(13_001)));
+        leases.lead(Some(5), ms(14_000));
+        assert!(!leases.is_over(server, ms(14_001)), "it may have a lease of the leader between");
     }
 }

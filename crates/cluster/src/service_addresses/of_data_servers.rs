@@ -8,7 +8,7 @@
 //!        └──────"these you may hold for a second"──────────────┘ leader only
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,6 +123,23 @@ impl Cluster {
         let assignment = all.by_port.entry(port).or_insert_with(|| Assignment::new(&[], [], now));
         assignment.follow_homes(homes(&map, port), now);
         Some(if is_present { assignment.beat(id, &addresses(&args.held), now) } else { vec![] })
+    }
+
+    /// Data servers that hold addresses by this leader's assignment, and whose beat is overdue.
+    pub(crate) fn silent_holders(&self, now: Duration) -> BTreeSet<DataServerId> {
+        let all = self.addressing.of_data_servers.lock();
+        let is_present = all.term == self.group.replica.status().term;
+        let assignments = all.by_port.values().filter(|_| is_present);
+        assignments.flat_map(|assignment| assignment.suspects(now)).collect()
+    }
+
+    /// Notes that the process of a silent data server is dead: its addresses are free. Returns false if it held none,
+    /// or is silent no longer.
+    pub(crate) fn free_addresses_of(&self, server: DataServerId) -> bool {
+        let now = self.group.clock.monotonic();
+        let mut all = self.addressing.of_data_servers.lock();
+        let silent = all.by_port.values_mut().filter(|assignment| assignment.suspects(now).contains(&server));
+        silent.map(|assignment| assignment.gone(server, now)).count() > 0
     }
 
     /// Holder of each service address of a data server; asked of the leader.

@@ -91,7 +91,7 @@ use locks::RangeLocks;
 use table::{ChainTable, NotServing};
 
 /// Time that a client's call waits for a lease or for its chain; then the client asks a metaserver. A change
-/// of a chain takes 2 s of lease and half a second.
+/// of a chain takes 1.7 s of lease and half a second.
 const CLIENT_HOLD: Duration = Duration::from_secs(4);
 /// The same of a server's call: the caller has other ways, and waits by itself.
 const SERVER_HOLD: Duration = Duration::from_millis(500);

@@ -237,6 +237,12 @@ impl ChainTable {
         self.notify();
     }
 
+    /// Gives the lease up: nothing is served from now on.
+    pub(crate) fn give_up_lease(&self) {
+        self.state.lock().lease_until = Duration::ZERO;
+        self.notify();
+    }
+
     /// Forgets all: the chains are another incarnation's from now on.
     pub(crate) fn forget(&self) {
         let mut state = self.state.lock();

@@ -80,6 +80,12 @@ impl DataServer {
         self.chains.table.extend_lease(from, time);
     }
 
+    /// Gives the lease up: the members here serve nothing from now on. Before the server stops to listen: then the
+    /// leader takes its process for dead, and others go on without it.
+    pub fn give_up_lease(&self) {
+        self.chains.table.give_up_lease();
+    }
+
     /// Counts of the chains.
     #[must_use]
     pub fn chain_metrics(&self) -> &Arc<crate::ChainMetrics> {

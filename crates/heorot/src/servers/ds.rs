@@ -121,8 +121,10 @@ impl RunningDs {
 
     /// Stops the server. Then brings what it has written to the disk, for [`SETTLE_TIME_MAX`] at most: the next process
     /// need not be compared with it, and what is left in the page cache is synced at its start.
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(mut self) {
         self.heartbeat.abort();
+        let _ = (&mut self.heartbeat).await; // it may just be taking a lease
+        self.data_server.give_up_lease();
         self.holder.iter().for_each(|holder| holder.stop());
         self.sweeper.abort();
         self.refiller.abort();

@@ -5,6 +5,7 @@ mod backup;
 mod balance;
 mod clocks;
 mod damaged_blocks;
+mod dead_data_servers;
 mod incarnations;
 mod killed_moves;
 mod lost_targets;
