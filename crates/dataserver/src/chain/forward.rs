@@ -89,7 +89,14 @@ impl Chains {
             // it.
             chains.still_of_version(&found.handle)?;
             match change.prepare(&found, is_refilling, &chains.dirty).await {
-                Ok(_) => chains.carry_out(found, change, lock).await,
+                Ok(_) => {
+                    let handle = found.handle;
+                    let done = chains.carry_out(found, change, lock).await?;
+                    // In a later version fewer members may have it, and the sender would not note that for those that
+                    // lack it: it sends the change again in the version that it hears of.
+                    chains.still_of_version(&handle)?;
+                    Ok(done)
+                }
                 Err(error) => Err(chains.not_prepared(&found, error).await),
             }
         })

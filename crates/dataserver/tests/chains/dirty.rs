@@ -318,3 +318,30 @@ async fn what_a_member_was_filled_with_reaches_the_third_when_the_first_is_dead(
     world.refill_of(1, &[Away, In, Refilling]).await;
     assert_eq!(world.bytes_at(2, 5).unwrap(), b"BEFORE");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_a_member_has_done_without_the_next_one_is_noted_by_the_head_that_has_not_heard() {
+    let mut world = World::of(3).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    for node in 0..3 {
+        world.settle(node);
+        world.refills(node);
+    }
+    // The last member cannot be reached.
+    world.instead = Some((2, "127.0.0.1:1".parse().unwrap()));
+    world.change(&[In, In, In]);
+    let late = world.begin_write(0, 5, 0, &b"BEFORE"[..]);
+    until("two have it", || (0..2).all(|node| world.bytes_at(node, 5).unwrap() == b"BEFORE")).await;
+    // The middle one hears first that the last one is out.
+    world.version += 1;
+    let without = [In, In, Away];
+    world.tell(1, &without);
+    until("the head sends it again", || world.nodes[0].ds.chain_metrics().forward_retries.get() > 3).await;
+    assert!(!late.is_finished(), "the head would not know that the last one lacks it");
+    world.tell(0, &without);
+    late.await.unwrap().unwrap();
+    world.instead = None;
+    assert_eq!(world.refill_of(0, &[In, In, Refilling]).await, (6, true));
+    assert_eq!(world.equal(5).unwrap(), b"BEFORE");
+}

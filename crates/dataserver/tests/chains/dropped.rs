@@ -20,7 +20,7 @@ impl World {
     pub fn drop_all(&self, node: usize) {
         let ds = &self.nodes[node].ds;
         ds.tell_all_chains(u64::from(self.version), &[]);
-        ds.extend_lease(host::Clock::monotonic(&*self.clock), LEASE);
+        ds.extend_lease(host::Clock::monotonic(&*self.nodes[node].clock), LEASE);
     }
 
     /// Removes the object at this member alone, if its target has left its chain.

@@ -14,7 +14,7 @@ async fn nothing_is_served_without_a_lease() {
     let world = World::of(2).await;
     world.make(0, 5).await.unwrap();
     world.write(0, 5, 0, &b"abc"[..]).await.unwrap();
-    world.clock.advance(LEASE);
+    world.advance(LEASE);
     for node in 0..2 {
         assert_eq!(world.read(node, 5, 0, 3).await, Err(Status::ChainWaits));
         assert_eq!(world.write(node, 5, 0, &b"x"[..]).await, Err(Status::ChainWaits));
@@ -25,8 +25,8 @@ async fn nothing_is_served_without_a_lease() {
     let refused = client.on(&world.of_client(1, 5), ArgOp::Read(args)).await;
     assert_eq!(refused.status(), NfsStatus::PnfsNoLayout);
     // It counts from when it was asked for.
-    let asked = world.clock.monotonic();
-    world.clock.advance(Duration::from_secs(2));
+    let asked = world.nodes[1].clock.monotonic();
+    world.advance(Duration::from_secs(2));
     world.nodes[1].ds.extend_lease(asked, Duration::from_secs(2));
     assert_eq!(world.read(1, 5, 0, 3).await, Err(Status::ChainWaits));
     world.nodes[1].ds.extend_lease(asked, Duration::from_secs(3));
@@ -38,7 +38,7 @@ async fn a_client_is_held_until_the_lease_comes() {
     let world = World::of(2).await;
     world.make(0, 5).await.unwrap();
     world.write(0, 5, 0, &b"abc"[..]).await.unwrap();
-    world.clock.advance(LEASE);
+    world.advance(LEASE);
     let mut client = Client::mount(&world.nodes[1], "client").await;
     let handle = world.of_client(1, 5);
     let args = read::Args { stateid: Default::default(), offset: 0, count: 3 };

@@ -1,5 +1,6 @@
 //! Chains of data servers on loopback ports of one process. The test tells the chains, as the leader would.
 
+mod caller;
 #[path = "../served/client.rs"]
 #[allow(dead_code)] // it is the other tests', too
 mod client;
@@ -15,6 +16,7 @@ mod reads;
 mod refill;
 mod refusals;
 mod relays;
+mod stories;
 mod storm;
 mod writes;
 
@@ -70,12 +72,15 @@ pub struct Served {
     ds: Arc<DataServer>,
     runtime: Option<Runtime>,
     target: u64,
+    clock: Arc<ManualClock>,
 }
 
 impl Served {
     async fn start(dir: PathBuf, clock: Arc<ManualClock>, seed: u64) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let its_clock = Arc::clone(&clock);
         let started = runtime.spawn(async move {
+            let clock = its_clock;
             let config = DataServerConfig {
                 data_dir: dir.clone(),
                 targets: vec![dir.join("target")],
@@ -99,7 +104,7 @@ impl Served {
         });
         let (server, ds) = started.await.unwrap();
         let target = ds.space()[0].target;
-        Self { server, ds, runtime: Some(runtime), target }
+        Self { server, ds, runtime: Some(runtime), target, clock }
     }
 
     /// Ends all its work at once, as kill -9 does.
@@ -121,7 +126,6 @@ impl Drop for Served {
 pub struct World {
     nodes: Vec<Served>,
     dirs: Vec<TempDir>,
-    clock: Arc<ManualClock>,
     version: u32,
     /// Members in the order of the leader: one that is taken in goes behind all that are in.
     order: Vec<usize>,
@@ -134,23 +138,15 @@ pub struct World {
 impl World {
     /// A chain of `count` members, all in, with version 1, told and leased.
     async fn of(count: usize) -> Self {
-        let clock: Arc<ManualClock> = Arc::default();
         let (mut nodes, mut dirs) = (Vec::new(), Vec::new());
         for node in 0..count {
             let dir = tempfile::tempdir().unwrap();
             let seed = node as u64 + 1;
-            nodes.push(Served::start(dir.path().to_owned(), clock.clone(), seed).await);
+            nodes.push(Served::start(dir.path().to_owned(), Arc::default(), seed).await);
             dirs.push(dir);
         }
-        let mut world = Self {
-            nodes,
-            dirs,
-            clock,
-            version: 0,
-            order: (0..count).collect(),
-            are_in: vec![],
-            instead: None,
-        };
+        let mut world =
+            Self { nodes, dirs, version: 0, order: (0..count).collect(), are_in: vec![], instead: None };
         world.change(&vec![In; count]);
         world
     }
@@ -190,15 +186,20 @@ impl World {
     fn tell(&self, node: usize, states: &[MemberState]) {
         let ds = &self.nodes[node].ds;
         ds.tell_all_chains(u64::from(self.version), &[self.chain(states)]);
-        ds.extend_lease(self.clock.monotonic(), LEASE);
+        ds.extend_lease(self.nodes[node].clock.monotonic(), LEASE);
+    }
+
+    /// The clocks of all data servers go on.
+    fn advance(&self, time: Duration) {
+        self.nodes.iter().for_each(|node| node.clock.advance(time));
     }
 
     /// Starts a killed data server again, at another address.
     async fn restart(&mut self, node: usize) {
         self.nodes[node].kill();
         let dir = self.dirs[node].path().to_owned();
-        drop(self.nodes.remove(node));
-        let started = Served::start(dir, self.clock.clone(), 100 + node as u64).await;
+        let clock = Arc::clone(&self.nodes.remove(node).clock);
+        let started = Served::start(dir, clock, 100 + node as u64).await;
         self.nodes.insert(node, started);
     }
 

@@ -1,86 +1,33 @@
 //! Members that die and come back, one after another, while clients write through all of them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use host::{Entropy, SeededEntropy};
-use nfs::Peer;
 use parking_lot::Mutex;
 use wire::data::{Procedure, read, write};
-use wire::handle::{FileHandle, ObjectHandle};
 
-use crate::{Away, CHAIN, INCARNATION, In, PATIENCE, Refilling, World, key, peer};
+use crate::caller::{Caller, Members};
+use crate::{Away, In, PATIENCE, Refilling, World};
 
 const WRITERS: u64 = 6;
 const INODES: u64 = 3;
 /// Bytes of a slot of an object: each writer has one to itself in each object, and all share the last.
 const SLOT: u64 = 300_000;
 
-/// Addresses and targets of the members now.
-type Members = Arc<Mutex<Vec<(SocketAddr, u64)>>>;
-
-/// A client, as a metaserver is: it sends a call to any member, and repeats it elsewhere.
-struct Writer {
-    members: Members,
-    entropy: SeededEntropy,
-    peers: Vec<(SocketAddr, Arc<Peer>)>,
+async fn write(caller: &mut Caller, inode: u64, offset: u64, data: Bytes) {
+    let args = |handle| write::Args { handle, offset, stable: false, data: data.clone().into() };
+    caller.call::<write::ResOk, _>((inode, 0), Procedure::Write, args).await;
 }
 
-impl Writer {
-    fn some_member(&mut self, inode: u64) -> (Arc<Peer>, Bytes) {
-        let members = self.members.lock().clone();
-        let (address, target) = members[(self.entropy.u64() % members.len() as u64) as usize];
-        if !self.peers.iter().any(|(known, _)| *known == address) {
-            self.peers.push((address, peer(address)));
-        }
-        let peer = self.peers.iter().find(|(known, _)| *known == address).unwrap().1.clone();
-        let handle = ObjectHandle {
-            file: FileHandle { volume: 1, inode, generation: 1 },
-            column: 0,
-            target,
-            unit: 64 << 10,
-            columns: 1,
-            incarnation: INCARNATION.id,
-            epoch: 0,
-            layout_epoch: 0,
-            chain: CHAIN,
-            chain_version: 0,
-        };
-        (peer, handle.seal(&key()))
-    }
-
-    async fn write(&mut self, inode: u64, offset: u64, data: Bytes) {
-        loop {
-            let (peer, handle) = self.some_member(inode);
-            let args = write::Args { handle, offset, stable: false, data: data.clone().into() };
-            let limit = Duration::from_secs(10);
-            let answer: Result<write::Res, _> = peer.call(Procedure::Write as u32, &args, limit).await;
-            if let Ok(Ok(_)) = answer {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    async fn read(&mut self, inode: u64, offset: u64, count: u32) -> Bytes {
-        loop {
-            let (peer, handle) = self.some_member(inode);
-            let args = read::Args { handle, offset, count };
-            let limit = Duration::from_secs(10);
-            let answer: Result<read::Res, _> = peer.call(Procedure::Read as u32, &args, limit).await;
-            if let Ok(Ok(read)) = answer {
-                return read.payload.to_bytes();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
+async fn read(caller: &mut Caller, inode: u64, offset: u64, count: u32) -> Bytes {
+    let args = |handle| read::Args { handle, offset, count };
+    caller.call::<read::ResOk, _>((inode, 0), Procedure::Read, args).await.payload.to_bytes()
 }
 
 impl World {
-    fn members(&self) -> Vec<(SocketAddr, u64)> {
+    fn members(&self) -> Vec<(std::net::SocketAddr, u64)> {
         self.nodes.iter().map(|node| (node.server.address(), node.target)).collect()
     }
 
@@ -105,8 +52,7 @@ async fn acknowledged_writes_stay_and_members_are_equal_whoever_dies() {
         .map(|n| {
             let (members, ends, written) = (Arc::clone(&members), Arc::clone(&ends), Arc::clone(&written));
             tokio::spawn(async move {
-                let entropy = SeededEntropy::new(1000 + n);
-                let mut writer = Writer { members, entropy, peers: Vec::new() };
+                let mut caller = Caller::new(&members, 1000 + n);
                 let mut last = [0u8; INODES as usize];
                 for round in 1u64.. {
                     if ends.load(Ordering::Relaxed) {
@@ -115,12 +61,12 @@ async fn acknowledged_writes_stay_and_members_are_equal_whoever_dies() {
                     let inode = round % INODES;
                     let byte = (round % 250) as u8 + 1;
                     // Its own slot, whole, and some of the one that all share.
-                    writer.write(inode, n * SLOT, vec![byte; SLOT as usize].into()).await;
+                    write(&mut caller, inode, n * SLOT, vec![byte; SLOT as usize].into()).await;
                     last[inode as usize] = byte;
-                    let read = writer.read(inode, n * SLOT, SLOT as u32).await;
+                    let read = read(&mut caller, inode, n * SLOT, SLOT as u32).await;
                     assert!(read.iter().all(|found| *found == byte), "writer {n} reads what it wrote");
-                    let at = WRITERS * SLOT + writer.entropy.u64() % SLOT;
-                    writer.write(inode, at, vec![byte; 50_000].into()).await;
+                    let at = WRITERS * SLOT + caller.below(SLOT);
+                    write(&mut caller, inode, at, vec![byte; 50_000].into()).await;
                     written.fetch_add(1, Ordering::Relaxed);
                 }
                 last

@@ -1,0 +1,90 @@
+//! What the objects of a story must hold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Bytes that are written, lost and compared as one, filled with one number.
+pub const CELL: u64 = 8 << 10;
+
+/// All objects, by inode.
+pub type Model = Arc<Mutex<BTreeMap<u64, Object>>>;
+
+/// Value of a cell, and when its write began.
+#[derive(Debug, Clone, Copy)]
+pub struct Written {
+    pub at: u64,
+    pub value: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    /// Value that a COMMIT has made durable.
+    pub durable: u64,
+    /// Values of the writes since, in their order.
+    pub since: Vec<Written>,
+}
+
+impl Cell {
+    fn last(&self) -> u64 {
+        self.since.last().map_or(self.durable, |written| written.value)
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Object {
+    pub epoch: u32,
+    pub cells: Vec<Cell>,
+    pub is_removed: bool,
+    /// A change other than a write is under way, or a sync.
+    pub is_busy: bool,
+    /// What was written before may have been synced by another call than COMMIT.
+    pub maybe_synced: u64,
+    /// Losses of all members that its cells are exact after.
+    pub seen_losses: u64,
+}
+
+impl Object {
+    /// Notes a write that begins now.
+    pub fn write(&mut self, cells: std::ops::Range<usize>, at: u64, value: u64) {
+        if self.cells.len() < cells.end {
+            self.cells.resize_with(cells.end, Cell::default);
+        }
+        self.cells[cells].iter_mut().for_each(|cell| cell.since.push(Written { at, value }));
+    }
+
+    /// Notes a COMMIT that was answered.
+    pub fn commit(&mut self) {
+        for cell in &mut self.cells {
+            *cell = Cell { durable: cell.last(), since: vec![] };
+        }
+    }
+
+    /// Checks the object's bytes. `losses`: those that all members together had until now; after a new one each cell
+    /// holds what was durable, or any value of since then, and that one is exact.
+    pub fn check(&mut self, bytes: &[u8], losses: u64, now: u64) -> Result<(), String> {
+        if bytes.len() as u64 != self.cells.len() as u64 * CELL {
+            return Err(format!("{} bytes, and {} cells are there", bytes.len(), self.cells.len()));
+        }
+        let is_exact = self.seen_losses == losses;
+        for (n, (cell, found)) in self.cells.iter_mut().zip(bytes.chunks(CELL as usize)).enumerate() {
+            let value = u64::from_le_bytes(found[..8].try_into().expect("eight bytes"));
+            if found.chunks(8).any(|word| word != value.to_le_bytes()) {
+                return Err(format!("cell {n} is torn"));
+            }
+            let may_be = match is_exact {
+                true => value == cell.last(),
+                false => value == cell.durable || cell.since.iter().any(|written| written.value == value),
+            };
+            if !may_be {
+                return Err(format!("cell {n} is {value}, exact: {is_exact}, {cell:?}"));
+            }
+            if !is_exact && value != cell.last() {
+                cell.since.push(Written { at: now, value });
+            }
+        }
+        self.seen_losses = losses;
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! A writer of a story: it has objects of its own, makes all kinds of changes, and reads what must be there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use wire::data::{Procedure, commit, make, punch, read, remove, truncate, write};
+
+use super::model::{CELL, Model, Object};
+use crate::caller::{Caller, Members};
+
+/// Objects of a writer, and cells of an object, at most.
+const OBJECTS: u64 = 3;
+const CELLS: u64 = 300;
+/// Cells of one write, at most.
+const CELLS_OF_WRITE: u64 = 100;
+
+/// What the parts of a story share.
+#[derive(Clone, Default)]
+pub struct Shared {
+    pub members: Members,
+    pub model: Model,
+    /// Count of all that happened.
+    pub now: Arc<AtomicU64>,
+    /// Times that all members together have lost what was not synced.
+    pub losses: Arc<AtomicU64>,
+    pub ends: Arc<AtomicBool>,
+    /// Writers are to pause, and how many do.
+    pub pauses: Arc<AtomicBool>,
+    pub resting: Arc<AtomicU64>,
+}
+
+impl Shared {
+    pub fn tick(&self) -> u64 {
+        self.now.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn losses(&self) -> u64 {
+        self.losses.load(Ordering::SeqCst)
+    }
+
+    fn with<T>(&self, inode: u64, look: impl FnOnce(&mut Object) -> T) -> T {
+        look(self.model.lock().entry(inode).or_default())
+    }
+}
+
+pub struct Writer {
+    pub shared: Shared,
+    pub caller: Caller,
+    /// Its objects; one that is removed gets another inode.
+    inodes: Vec<u64>,
+    next: u64,
+}
+
+impl Writer {
+    pub fn new(shared: &Shared, seed: u64, first: u64) -> Self {
+        let caller = Caller::new(&shared.members, seed);
+        Self { shared: shared.clone(), caller, inodes: vec![], next: first }
+    }
+
+    /// Works until the story ends.
+    pub async fn work(mut self) {
+        while !self.shared.ends.load(Ordering::SeqCst) {
+            self.pause().await;
+            if (self.inodes.len() as u64) < OBJECTS {
+                self.make().await;
+                continue;
+            }
+            let inode = self.inodes[self.caller.below(OBJECTS) as usize];
+            match self.caller.below(16) {
+                0 => self.remove(inode).await,
+                1 => self.truncate(inode).await,
+                2 => self.punch(inode).await,
+                3 | 4 => self.commit(inode).await,
+                5..8 => self.check(inode).await,
+                _ => self.write(inode).await,
+            }
+        }
+    }
+
+    async fn pause(&self) {
+        if self.shared.pauses.load(Ordering::SeqCst) {
+            self.shared.resting.fetch_add(1, Ordering::SeqCst);
+            while self.shared.pauses.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            self.shared.resting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    async fn make(&mut self) {
+        let inode = self.next;
+        self.next += 1;
+        let losses = self.shared.losses();
+        self.shared.with(inode, |object| (object.is_busy, object.seen_losses) = (true, losses));
+        self.caller
+            .call::<make::ResOk, _>((inode, 0), Procedure::Make, |handle| make::Args {
+                handles: vec![handle],
+            })
+            .await;
+        self.shared.with(inode, |object| object.is_busy = false);
+        self.inodes.push(inode);
+    }
+
+    async fn remove(&mut self, inode: u64) {
+        let epoch = self.shared.with(inode, |object| {
+            object.is_busy = true;
+            object.epoch
+        });
+        let args = |handle| remove::Args { handles: vec![handle], only: remove::Only::All };
+        self.caller.call::<remove::ResOk, _>((inode, epoch), Procedure::Remove, args).await;
+        self.shared.with(inode, |object| object.is_removed = true);
+        self.inodes.retain(|other| *other != inode);
+    }
+
+    async fn write(&mut self, inode: u64) {
+        let first = self.caller.below(CELLS);
+        let count = 1 + self.caller.below(CELLS_OF_WRITE).min(CELLS - first - 1);
+        let now = self.shared.tick();
+        let epoch = self.shared.with(inode, |object| {
+            object.write(first as usize..(first + count) as usize, now, now);
+            object.epoch
+        });
+        let data = Bytes::from(now.to_le_bytes().repeat((count * CELL / 8) as usize));
+        let args =
+            |handle| write::Args { handle, offset: first * CELL, stable: false, data: data.clone().into() };
+        self.caller.call::<write::ResOk, _>((inode, epoch), Procedure::Write, args).await;
+    }
+
+    async fn punch(&mut self, inode: u64) {
+        let (epoch, len) = self.shared.with(inode, |object| (object.epoch, object.cells.len() as u64));
+        if len == 0 {
+            return;
+        }
+        let first = self.caller.below(len);
+        let count = 1 + self.caller.below(len - first);
+        let now = self.shared.tick();
+        self.shared.with(inode, |object| object.write(first as usize..(first + count) as usize, now, 0));
+        let args = |handle| punch::Args { handle, offset: first * CELL, len: count * CELL };
+        self.caller.call::<punch::ResOk, _>((inode, epoch), Procedure::Punch, args).await;
+    }
+
+    /// Truncates the object, in a new epoch as a metaserver does.
+    async fn truncate(&mut self, inode: u64) {
+        self.check(inode).await; // exact: what is cut off does not come back
+        let (epoch, len) = self.shared.with(inode, |object| {
+            object.is_busy = true;
+            object.epoch += 1;
+            (object.epoch, object.cells.len() as u64)
+        });
+        let cells = self.caller.below(len + 1);
+        let args = |handle| truncate::Args { handle, len: cells * CELL };
+        self.caller.call::<truncate::ResOk, _>((inode, epoch), Procedure::Truncate, args).await;
+        let now = self.shared.tick();
+        self.shared.with(inode, |object| {
+            object.cells.truncate(cells as usize);
+            (object.is_busy, object.maybe_synced) = (false, now);
+        });
+    }
+
+    async fn commit(&mut self, inode: u64) {
+        let (epoch, seen) = self.shared.with(inode, |object| {
+            object.is_busy = true;
+            (object.epoch, object.seen_losses)
+        });
+        self.caller
+            .call::<commit::ResOk, _>((inode, epoch), Procedure::Commit, |handle| commit::Args { handle })
+            .await;
+        let (losses, now) = (self.shared.losses(), self.shared.tick());
+        self.shared.with(inode, |object| {
+            if seen == losses {
+                object.commit();
+            }
+            (object.is_busy, object.maybe_synced) = (false, now);
+        });
+    }
+
+    /// Reads the whole object.
+    async fn check(&mut self, inode: u64) {
+        loop {
+            let (epoch, len) = self.shared.with(inode, |object| (object.epoch, object.cells.len() as u64));
+            let losses = self.shared.losses();
+            let mut bytes = Vec::new();
+            while (bytes.len() as u64) < len * CELL {
+                let (offset, count) =
+                    (bytes.len() as u64, (len * CELL - bytes.len() as u64).min(1 << 20) as u32);
+                let args = |handle| read::Args { handle, offset, count };
+                let read: read::ResOk = self.caller.call((inode, epoch), Procedure::Read, args).await;
+                let piece = read.payload.to_bytes();
+                assert!(!piece.is_empty(), "object {inode} ends at {offset}, and has {len} cells");
+                bytes.extend_from_slice(&piece);
+            }
+            // The members may have lost what this read.
+            if losses == self.shared.losses() {
+                let now = self.shared.tick();
+                let checked = self.shared.with(inode, |object| object.check(&bytes, losses, now));
+                checked.unwrap_or_else(|why| panic!("object {inode}, epoch {epoch}: {why}"));
+                return;
+            }
+        }
+    }
+}
