@@ -6,16 +6,16 @@
 //! data server hangs  ├ beat overdue ┤ accepted, or silence ──────────── the leases end by themselves
 //! ```
 //!
-//! A kernel refuses a connection if no process listens at the machine's own address of the data server. A data server
-//! gives up its lease before it stops to listen. A supervisor that holds its socket goes on to listen: then nothing is
-//! refused, and the next process is there soon.
+//! A kernel refuses a connection if no process listens at the machine's own address of the data server, and it ends the
+//! connections of a process that dies: both must be so. A data server gives up its lease before it stops to listen. A
+//! supervisor that holds its socket goes on to listen: then nothing is refused, and the next process is there soon.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt;
 use namespace::{DataServer, DataServerId};
 
 use crate::cluster::Cluster;
@@ -24,6 +24,14 @@ use crate::cluster::Cluster;
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// Time limit of a connection. A machine that is alive answers within a round trip.
 const CONNECT_TIME_MAX: Duration = Duration::from_millis(200);
+/// Connections at a time: after a time without a quorum all data servers are silent.
+const CONNECTIONS_MAX: usize = 32;
+
+/// A data server whose beat is late, and the last lease that it may have.
+struct Late {
+    server: DataServer,
+    lease: Option<Duration>,
+}
 
 impl Cluster {
     /// Checks, while this metaserver leads, if silent data servers are dead. Never returns.
@@ -33,31 +41,37 @@ impl Cluster {
         loop {
             often.tick().await;
             if self.group.replica.leads() {
-                join_all(self.silent_data_servers().iter().map(|silent| self.end_if_dead(silent))).await;
+                let late = futures_util::stream::iter(self.late_data_servers());
+                late.for_each_concurrent(CONNECTIONS_MAX, |late| self.end_if_dead(late)).await;
             }
         }
     }
 
-    /// Data servers that may hold an address or serve members of chains, and whose beat is overdue.
-    fn silent_data_servers(&self) -> Vec<DataServer> {
+    /// Data servers that may hold an address or serve members of chains, and whose beat is late.
+    fn late_data_servers(&self) -> Vec<Late> {
+        // Before the map: a process that has another address by now has a later lease.
+        let leases: BTreeMap<DataServerId, Duration> = self.chains.leases.all();
         let (map, now) = (self.map(), self.group.clock.monotonic());
-        let holders: BTreeSet<DataServerId> = self.silent_holders(now);
+        let holders = self.late_holders(now);
         let has_chains = !map.chains.is_empty();
-        let is_silent = |server: &&DataServer| {
+        let is_late = |server: &&DataServer| {
             holders.contains(&server.id) || (has_chains && self.chains.leases.is_overdue(server.id, now))
         };
-        map.present_data_servers().filter(is_silent).cloned().collect()
+        let late = map.present_data_servers().filter(is_late);
+        let with_lease = |server: &DataServer| Late {
+            server: server.clone(),
+            lease: leases.get(&server.id).copied().or_else(|| self.chains.leases.first()),
+        };
+        late.map(with_lease).collect()
     }
 
-    async fn end_if_dead(&self, server: &DataServer) {
-        // Before the connection: a process that starts meanwhile gets a lease, which counts.
-        let seen = self.chains.leases.last(server.id);
+    async fn end_if_dead(&self, Late { server, lease }: Late) {
         let own = server.addresses.first().and_then(|address| address.parse().ok());
         let Some(own) = own else { return };
-        if !self.refuses_connections(own).await {
+        if !self.refuses_connections(own).await || self.is_connected_to(&server).await {
             return;
         }
-        let had_lease = self.chains.leases.end(server.id, seen);
+        let had_lease = self.chains.leases.end(server.id, lease, self.group.clock.monotonic());
         let had_addresses = self.free_addresses_of(server.id);
         if had_lease || had_addresses {
             tracing::info!(name = %server.name, address = %own, "the process of a data server is dead: others take over");
@@ -68,5 +82,12 @@ impl Cluster {
     async fn refuses_connections(&self, address: SocketAddr) -> bool {
         let connected = tokio::time::timeout(CONNECT_TIME_MAX, self.network.connect(address)).await;
         matches!(connected, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
+    }
+
+    async fn is_connected_to(&self, server: &DataServer) -> bool {
+        match server.targets.first().and_then(|target| self.data_servers.peer(*target)) {
+            Some(peer) => peer.is_connected().await,
+            None => false,
+        }
     }
 }

@@ -149,6 +149,9 @@ impl Metaserver {
         if self.cluster.data_servers.refuse(server.id, None) {
             tracing::info!(name = %server.name, "is refused no longer");
         }
+        if self.cluster.has_ended(&server) {
+            return Err(Status::Delay); // sent before it died
+        }
         let key = NodeKey::DataServer(server.id);
         self.cluster.clocks.note(key, args.clock_ms, self.cluster.clock_ms(), self.machine.clock.monotonic());
         let version = String::from_utf8_lossy(&args.version).into_owned();
@@ -161,14 +164,15 @@ impl Metaserver {
         if answers_again {
             self.data.retry_now(&server.targets);
         }
+        // After the command with its process: the chains that it is told are those of this process. Before the changes of
+        // chains, which may wait for other data servers: its lease counts from its request.
+        let lease = self.cluster.lease_chains(server.id).await;
         if let Err(error) = self.cluster.complete_members(&server.targets, &args.refilled).await {
             tracing::debug!(%error, "refilled members of chains are not in yet");
         }
         if let Err(error) = self.cluster.members_left(&server.targets, &args.left).await {
             tracing::debug!(%error, "members that left their chains are not out yet");
         }
-        // After the command with its process: the chains that it is told are those of this process.
-        let lease = self.cluster.lease_chains(server.id).await;
         let map = self.cluster.map();
         let changed = map.head.version != args.map_version;
         let has_chains = !map.chains.is_empty();

@@ -21,6 +21,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(300);
 // Procedure numbers, the same in every private program.
 const HELLO: u32 = Procedure::Hello as u32;
 const PROVE: u32 = Procedure::Prove as u32;
+/// Time to look if a connection is open: a task that makes one keeps others waiting.
+const LOOK_TIME_MAX: Duration = Duration::from_millis(50);
 /// Time limit of a connect within the cluster.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
@@ -100,6 +102,12 @@ impl Peer {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// True if a connection is open. One that is being made is not.
+    pub async fn is_connected(&self) -> bool {
+        let current = tokio::time::timeout(LOOK_TIME_MAX, self.connection.lock()).await;
+        current.is_ok_and(|current| current.open.as_ref().is_some_and(|connection| connection.is_open()))
     }
 
     /// Calls `procedure` and decodes its results.

@@ -19,7 +19,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections that a server has accepted.
 #[derive(Clone)]
-pub struct Connections(Arc<Mutex<Vec<Weak<Connection>>>>);
+pub struct Connections(Arc<Mutex<Accepted>>);
+
+#[derive(Default)]
+struct Accepted {
+    all: Vec<Weak<Connection>>,
+    /// True if the server is stopped: a connection that was just being accepted is closed, too.
+    is_stopped: bool,
+}
 
 impl Connections {
     /// Addresses of the open connections: (local, peer).
@@ -28,14 +35,14 @@ impl Connections {
         let open = |connection: Arc<Connection>| {
             connection.is_open().then(|| (connection.local(), connection.peer()))
         };
-        self.0.lock().iter().filter_map(Weak::upgrade).filter_map(open).collect()
+        self.0.lock().all.iter().filter_map(Weak::upgrade).filter_map(open).collect()
     }
 
     /// Closes with RST the connections to a local address that has moved to another machine
     /// (`Connection::abandon`).
     pub fn abandon(&self, address: IpAddr) {
-        let all = self.0.lock();
-        let open = all.iter().filter_map(Weak::upgrade);
+        let accepted = self.0.lock();
+        let open = accepted.all.iter().filter_map(Weak::upgrade);
         open.filter(|connection| connection.local().ip() == address)
             .for_each(|connection| connection.abandon());
     }
@@ -45,7 +52,7 @@ impl Connections {
 pub struct Server {
     address: SocketAddr,
     accepting: JoinHandle<()>,
-    connections: Arc<Mutex<Vec<Weak<Connection>>>>,
+    connections: Arc<Mutex<Accepted>>,
 }
 
 impl Server {
@@ -96,7 +103,7 @@ impl Server {
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
         let address = listener.address()?;
-        let connections: Arc<Mutex<Vec<Weak<Connection>>>> = Arc::default();
+        let connections: Arc<Mutex<Accepted>> = Arc::default();
         let around = Surroundings::new(limits, programs, BufferPool::default(), metrics);
         let accepting = tokio::spawn(accept(listener, around, Arc::clone(&connections)));
         Ok(Self { address, accepting, connections })
@@ -117,7 +124,9 @@ impl Server {
     /// Stops accepting and closes every connection.
     pub fn stop(&self) {
         self.accepting.abort();
-        for connection in self.connections.lock().drain(..).filter_map(|c| c.upgrade()) {
+        let mut accepted = self.connections.lock();
+        accepted.is_stopped = true;
+        for connection in accepted.all.drain(..).filter_map(|c| c.upgrade()) {
             connection.close();
         }
     }
@@ -129,11 +138,7 @@ impl Drop for Server {
     }
 }
 
-async fn accept(
-    mut listener: Box<dyn StreamListener>,
-    around: Surroundings,
-    all: Arc<Mutex<Vec<Weak<Connection>>>>,
-) {
+async fn accept(mut listener: Box<dyn StreamListener>, around: Surroundings, all: Arc<Mutex<Accepted>>) {
     let places = Arc::new(Semaphore::new(around.limits.connections_max));
     let failures = Repeated::new();
     loop {
@@ -167,8 +172,12 @@ async fn accept(
 
 /// Adds a connection. Closed ones are removed only when the list would grow: removal at each accept would
 /// make the cost quadratic.
-fn note(all: &Mutex<Vec<Weak<Connection>>>, connection: &Arc<Connection>) {
-    let mut all = all.lock();
+fn note(accepted: &Mutex<Accepted>, connection: &Arc<Connection>) {
+    let mut accepted = accepted.lock();
+    if accepted.is_stopped {
+        connection.close();
+    }
+    let all = &mut accepted.all;
     if all.len() == all.capacity() {
         all.retain(|c| c.strong_count() > 0);
     }
@@ -177,9 +186,9 @@ fn note(all: &Mutex<Vec<Weak<Connection>>>, connection: &Arc<Connection>) {
 
 /// Closes the connection that has been idle for longest, preferring those of unknown clients. A legitimate
 /// client reconnects with its next request and finds its session unchanged.
-fn close_the_idlest(all: &Mutex<Vec<Weak<Connection>>>) {
-    let all = all.lock();
-    let open = all.iter().filter_map(Weak::upgrade).filter(|connection| connection.is_open());
+fn close_the_idlest(accepted: &Mutex<Accepted>) {
+    let accepted = accepted.lock();
+    let open = accepted.all.iter().filter_map(Weak::upgrade).filter(|connection| connection.is_open());
     let idle = open.filter_map(|connection| {
         connection.idle_since().map(|since| (connection.is_known(), since, connection))
     });

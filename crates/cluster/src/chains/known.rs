@@ -1,6 +1,6 @@
 //! What the leader knows of targets, for the steps of chains.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -39,6 +39,13 @@ struct Load {
 
 impl Known {
     pub(super) fn of(cluster: &Cluster) -> Self {
+        let (map, now) = (cluster.map(), cluster.group.clock.monotonic());
+        let is_over = |server: &DataServerId| cluster.chains.leases.is_over(*server, now);
+        Self::without(cluster, &map.present_data_servers().map(|server| server.id).filter(is_over).collect())
+    }
+
+    /// The same; the leases of the data servers `over` are over.
+    pub(super) fn without(cluster: &Cluster, over: &BTreeSet<DataServerId>) -> Self {
         let (map, lost) = (cluster.map(), cluster.data_servers.lost_targets());
         let now = cluster.group.clock.monotonic();
         let reports = cluster.data_servers.report();
@@ -47,7 +54,7 @@ impl Known {
         let leases = &cluster.chains.leases;
         let (mut presence, mut servers) = (BTreeMap::new(), BTreeMap::new());
         for server in map.present_data_servers() {
-            let (is_held, is_over) = (leases.is_held(server.id, now), leases.is_over(server.id, now));
+            let (is_held, is_over) = (leases.is_held(server.id, now), over.contains(&server.id));
             let drains = map.state(NodeKey::DataServer(server.id)) >= NodeState::Draining;
             for target in &server.targets {
                 servers.insert(*target, server.id);

@@ -43,6 +43,8 @@ struct Granted {
     granted: BTreeMap<DataServerId, Duration>,
     /// Data servers whose processes died after the last lease of each.
     dead: BTreeSet<DataServerId>,
+    /// Data servers that get no lease now: their members are being taken out of chains.
+    barred: BTreeSet<DataServerId>,
 }
 
 impl Granted {
@@ -51,6 +53,11 @@ impl Granted {
     fn last(&self, server: DataServerId) -> Option<Duration> {
         let (_, began) = self.term?;
         Some(self.granted.get(&server).copied().unwrap_or(began))
+    }
+
+    fn is_over(&self, server: DataServerId, now: Duration) -> bool {
+        let is_past = |last| now.saturating_sub(last) > LEASE + MARGIN;
+        self.last(server).is_some_and(|last| is_past(last) || self.dead.contains(&server))
     }
 }
 
@@ -63,11 +70,33 @@ impl Leases {
         }
     }
 
-    /// Notes a lease, given now by the leader.
-    pub(crate) fn grant(&self, server: DataServerId, now: Duration) {
+    /// Notes a lease, given now by the leader. False: it cannot be given now.
+    pub(crate) fn grant(&self, server: DataServerId, now: Duration) -> bool {
         let mut granted = self.0.lock();
+        if granted.barred.contains(&server) {
+            return false;
+        }
         granted.granted.insert(server, now);
         granted.dead.remove(&server);
+        true
+    }
+
+    /// Those of the data servers whose leases are over. They get no other ones until [`Leases::unbar`]: one that is back
+    /// meanwhile would serve by the chains that it is being taken out of.
+    pub(crate) fn bar(
+        &self,
+        servers: impl Iterator<Item = DataServerId>,
+        now: Duration,
+    ) -> BTreeSet<DataServerId> {
+        let mut granted = self.0.lock();
+        let over: BTreeSet<DataServerId> = servers.filter(|server| granted.is_over(*server, now)).collect();
+        granted.barred.clone_from(&over);
+        over
+    }
+
+    /// The chains have been changed: all data servers get leases again.
+    pub(crate) fn unbar(&self) {
+        self.0.lock().barred.clear();
     }
 
     /// True if the data server has a lease of this term.
@@ -79,9 +108,7 @@ impl Leases {
 
     /// True if the data server has no lease any more, whichever leader gave it.
     pub(crate) fn is_over(&self, server: DataServerId, now: Duration) -> bool {
-        let granted = self.0.lock();
-        let is_past = |last| now.saturating_sub(last) > LEASE + MARGIN;
-        granted.last(server).is_some_and(|last| is_past(last) || granted.dead.contains(&server))
+        self.0.lock().is_over(server, now)
     }
 
     /// True if the data server may have a lease, and has not asked for the next one in time.
@@ -95,11 +122,24 @@ impl Leases {
         self.0.lock().last(server)
     }
 
-    /// Notes that the process is dead which had the lease of `last`. Returns true if the lease is over now and was not
-    /// before; a later lease is of another process, and counts.
-    pub(crate) fn end(&self, server: DataServerId, last: Option<Duration>) -> bool {
+    /// Time of the last lease of each data server that has got one in this term.
+    pub(crate) fn all(&self) -> BTreeMap<DataServerId, Duration> {
+        self.0.lock().granted.clone()
+    }
+
+    /// Time of the last lease that a leader before may have given; none: this metaserver does not lead.
+    pub(crate) fn first(&self) -> Option<Duration> {
+        self.0.lock().term.map(|(_, began)| began)
+    }
+
+    /// Notes that the process is dead which had the lease of `last`. Returns true if that lease was not over yet. A
+    /// later lease is of another process, and counts.
+    pub(crate) fn end(&self, server: DataServerId, last: Option<Duration>, now: Duration) -> bool {
         let mut granted = self.0.lock();
-        last.is_some() && granted.last(server) == last && granted.dead.insert(server)
+        if last.is_none() || granted.last(server) != last || granted.is_over(server, now) {
+            return false;
+        }
+        granted.dead.insert(server)
     }
 }
 
@@ -127,23 +167,38 @@ mod tests {
     #[test]
     fn a_lease_ends_with_its_process_and_not_with_the_one_before() {
         let (leases, ms, server) = (Leases::default(), Duration::from_millis, DataServerId(1));
-        assert!(!leases.end(server, leases.last(server)), "it does not lead");
+        assert!(!leases.end(server, leases.last(server), ms(9_000)), "it does not lead");
         leases.lead(Some(3), ms(10_000));
         assert!(!leases.is_overdue(server, ms(10_550)) && leases.is_overdue(server, ms(10_551)));
         leases.grant(server, ms(10_600));
         assert!(!leases.is_overdue(server, ms(11_150)) && leases.is_overdue(server, ms(11_151)));
         let seen = leases.last(server);
         leases.grant(server, ms(11_200)); // to the process that started meanwhile
-        assert!(!leases.end(server, seen) && leases.is_held(server, ms(11_200)));
-        assert!(leases.end(server, leases.last(server)) && !leases.end(server, leases.last(server)), "once");
+        assert!(!leases.end(server, seen, ms(11_200)) && leases.is_held(server, ms(11_200)));
+        let end = |now| leases.end(server, leases.last(server), ms(now));
+        assert!(end(11_201) && !end(11_201), "once");
         assert!(leases.is_over(server, ms(11_201)) && !leases.is_held(server, ms(11_201)));
         assert!(!leases.is_overdue(server, ms(11_900)), "it is known");
         leases.grant(server, ms(12_000));
         assert!(leases.is_held(server, ms(12_001)) && !leases.is_over(server, ms(12_001)));
         // The lease of a process that a leader before heard.
         leases.lead(Some(4), ms(13_000));
-        assert!(leases.end(server, leases.last(server)) && leases.is_over(server, ms(13_001)));
+        assert!(end(13_001) && leases.is_over(server, ms(13_001)));
         leases.lead(Some(5), ms(14_000));
         assert!(!leases.is_over(server, ms(14_001)), "it may have a lease of the leader between");
+        assert!(!end(15_701) && leases.is_over(server, ms(15_701)), "it was over");
+    }
+
+    #[test]
+    fn a_data_server_that_is_taken_out_gets_its_next_lease_afterwards() {
+        let (leases, ms) = (Leases::default(), Duration::from_millis);
+        let (gone, lives) = (DataServerId(1), DataServerId(2));
+        leases.lead(Some(3), ms(10_000));
+        assert!(leases.grant(lives, ms(11_000)));
+        assert_eq!(leases.bar([gone, lives].into_iter(), ms(11_701)), BTreeSet::from([gone]));
+        assert!(!leases.grant(gone, ms(11_702)) && leases.grant(lives, ms(11_702)));
+        assert!(leases.is_over(gone, ms(11_703)));
+        leases.unbar();
+        assert!(leases.grant(gone, ms(11_704)) && leases.is_held(gone, ms(11_704)));
     }
 }

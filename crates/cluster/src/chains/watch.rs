@@ -20,7 +20,7 @@ use crate::error::ClusterError;
 /// Interval between two looks at the chains; a change of the map ends it.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Time limit of CHAIN. A data server that does not answer hears of its chains with its next heartbeat.
-pub(super) const TELL_TIME_MAX: Duration = Duration::from_secs(1);
+pub(super) const TELL_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Logs a line for each target and kind of step: a target is in many chains.
 fn log_changes(changes: &[ChainChange]) {
@@ -66,6 +66,7 @@ impl Cluster {
             {
                 tracing::warn!(%error, "chains cannot be changed, retrying: writes of their files wait");
             }
+            self.chains.leases.unbar();
             // New targets get chains, too.
             if looks.is_multiple_of(32)
                 && let Err(error) = self.make_missing_chains().await
@@ -77,7 +78,7 @@ impl Cluster {
 
     /// Gives a data server that has registered a lease for its members of chains, if this metaserver leads.
     pub async fn lease_chains(&self, server: DataServerId) -> Duration {
-        if !self.group.replica.leads() || self.chains().is_empty() {
+        if !self.group.replica.leads() {
             return Duration::ZERO;
         }
         // Before the barrier: a lease counts from here at the latest.
@@ -86,8 +87,7 @@ impl Cluster {
             return Duration::ZERO;
         }
         self.chains.leases.lead(Some(self.group.replica.status().term), now);
-        self.chains.leases.grant(server, self.group.clock.monotonic());
-        LEASE
+        if self.chains.leases.grant(server, self.group.clock.monotonic()) { LEASE } else { Duration::ZERO }
     }
 
     /// Takes the members in that the heads of their chains have refilled.
@@ -136,7 +136,9 @@ impl Cluster {
 
     fn chain_steps(&self) -> Vec<ChainChange> {
         let (map, present) = (self.map(), self.chains());
-        let targets = Known::of(self);
+        let servers = map.present_data_servers().map(|server| server.id);
+        let over = self.chains.leases.bar(servers, self.group.clock.monotonic());
+        let targets = Known::without(self, &over);
         let step = |recorded: &Chain| {
             let step = next_step(recorded, present.get(&recorded.id)?, &targets)?;
             targets.note(recorded.id, step);

@@ -176,6 +176,13 @@ impl<H: Copy + Ord> Assignment<H> {
         all.into_iter().collect()
     }
 
+    /// Members without a beat for `time` whose addresses are not free yet.
+    pub(crate) fn late_holders(&self, time: Duration, now: Duration) -> BTreeSet<H> {
+        let held = self.entries.values().filter(|entry| entry.free_from > now);
+        let late = |member: &H| self.heard.get(member).is_none_or(|heard| now.saturating_sub(*heard) > time);
+        held.filter_map(|entry| entry.owner).filter(late).collect()
+    }
+
     /// Holder of each address, for people.
     pub(crate) fn owners(&self) -> BTreeMap<IpAddr, Option<H>> {
         let owner = |entry: &Entry<H>| entry.owner.filter(|_| entry.held);

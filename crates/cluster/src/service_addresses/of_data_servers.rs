@@ -24,6 +24,10 @@ use crate::peers::{addresses, text};
 /// Interval at which a data server tells a metaserver that does not lead of its clients.
 const BEAT_OF_OTHERS: Duration = Duration::from_millis(500);
 
+/// The beat of a holder is late after this time: it beats a moment after each answer ([`BEAT`]), and may be taking an
+/// address meanwhile.
+const LATE_AFTER: Duration = Duration::from_millis(350);
+
 /// The leader's assignments.
 #[derive(Default)]
 pub(crate) struct Assignments {
@@ -125,21 +129,21 @@ impl Cluster {
         Some(if is_present { assignment.beat(id, &addresses(&args.held), now) } else { vec![] })
     }
 
-    /// Data servers that hold addresses by this leader's assignment, and whose beat is overdue.
-    pub(crate) fn silent_holders(&self, now: Duration) -> BTreeSet<DataServerId> {
+    /// Data servers that hold addresses by this leader's assignment, and whose beat is late.
+    pub(crate) fn late_holders(&self, now: Duration) -> BTreeSet<DataServerId> {
         let all = self.addressing.of_data_servers.lock();
         let is_present = all.term == self.group.replica.status().term;
         let assignments = all.by_port.values().filter(|_| is_present);
-        assignments.flat_map(|assignment| assignment.suspects(now)).collect()
+        assignments.flat_map(|assignment| assignment.late_holders(LATE_AFTER, now)).collect()
     }
 
-    /// Notes that the process of a silent data server is dead: its addresses are free. Returns false if it held none,
-    /// or is silent no longer.
+    /// Notes that the process of a data server whose beat is late is dead: its addresses are free. Returns false if it
+    /// held none, or has sent a beat.
     pub(crate) fn free_addresses_of(&self, server: DataServerId) -> bool {
         let now = self.group.clock.monotonic();
         let mut all = self.addressing.of_data_servers.lock();
-        let silent = all.by_port.values_mut().filter(|assignment| assignment.suspects(now).contains(&server));
-        silent.map(|assignment| assignment.gone(server, now)).count() > 0
+        let is_late = |its: &&mut Assignment<_>| its.late_holders(LATE_AFTER, now).contains(&server);
+        all.by_port.values_mut().filter(is_late).map(|its| its.gone(server, now)).count() > 0
     }
 
     /// Holder of each service address of a data server; asked of the leader.

@@ -33,7 +33,7 @@
 //!
 //! **Leases.** A member without a lease answers no read, and a head without one acknowledges nothing: it may
 //! have been taken out of the chain. The leader waits for the end of a member's lease before it takes the
-//! member out, unless the member has stopped by itself (`chain::leave`).
+//! member out, unless the member has stopped by itself (`chain::leave`) or its process is dead.
 
 mod calls;
 mod change;

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use host::Clock;
@@ -116,6 +117,8 @@ pub(crate) struct ChainTable {
     clock: Arc<dyn Clock>,
     dirty: Arc<DirtyLog>,
     state: Mutex<State>,
+    /// True if the server stops.
+    takes_no_lease: AtomicBool,
     /// Counts the changes of the table and of the lease.
     news: watch::Sender<u64>,
 }
@@ -141,7 +144,13 @@ impl State {
 
 impl ChainTable {
     pub(crate) fn new(clock: Arc<dyn Clock>, dirty: Arc<DirtyLog>) -> Self {
-        Self { clock, dirty, state: Mutex::default(), news: watch::Sender::new(0) }
+        Self {
+            clock,
+            dirty,
+            state: Mutex::default(),
+            takes_no_lease: AtomicBool::new(false),
+            news: watch::Sender::new(0),
+        }
     }
 
     /// Takes over the chains whose version is later than the one that is known. Returns chains, with targets here, whose
@@ -232,14 +241,20 @@ impl ChainTable {
     /// Extends the lease. `from`: time by the monotonic clock when it was asked for.
     pub(crate) fn extend_lease(&self, from: Duration, time: Duration) {
         let mut state = self.state.lock();
+        if self.takes_no_lease.load(Ordering::SeqCst) {
+            return;
+        }
         state.lease_until = state.lease_until.max(from.saturating_add(time));
         drop(state);
         self.notify();
     }
 
-    /// Gives the lease up: nothing is served from now on.
+    /// Gives the lease up, and takes no other: nothing is served from now on.
     pub(crate) fn give_up_lease(&self) {
-        self.state.lock().lease_until = Duration::ZERO;
+        let mut state = self.state.lock();
+        self.takes_no_lease.store(true, Ordering::SeqCst);
+        state.lease_until = Duration::ZERO;
+        drop(state);
         self.notify();
     }
 

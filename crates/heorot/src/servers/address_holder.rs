@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,6 +44,8 @@ pub(crate) struct AddressHolder {
     before: Mutex<BTreeSet<IpAddr>>,
     /// Only one grant is carried out at a time.
     carries_out: tokio::sync::Mutex<()>,
+    /// True if the server stops.
+    takes_none: AtomicBool,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -64,6 +67,7 @@ impl AddressHolder {
             held,
             before: Mutex::default(),
             carries_out: tokio::sync::Mutex::default(),
+            takes_none: AtomicBool::new(false),
             task: Mutex::default(),
         });
         let asks = Arc::clone(&holder);
@@ -76,10 +80,12 @@ impl AddressHolder {
     }
 
     /// Ends the task and gives all addresses back.
-    pub(crate) fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         if let Some(task) = self.task.lock().take() {
             task.abort();
         }
+        self.takes_none.store(true, Ordering::SeqCst);
+        let _last = self.carries_out.lock().await;
         self.held.held().unwrap_or_default().into_iter().for_each(|address| self.held.release(address));
     }
 
@@ -140,6 +146,9 @@ impl AddressHolder {
     async fn carry_out(&self, grant: &ResOk, held: &BTreeSet<IpAddr>, lease_begins: Duration) {
         let lease = Duration::from_millis(grant.lease_ms.into()).clamp(HOLD_MIN, LEASE_MAX);
         let _one = self.carries_out.lock().await;
+        if self.takes_none.load(Ordering::SeqCst) {
+            return;
+        }
         let granted: BTreeSet<IpAddr> = grant.granted.iter().take(ADDRESSES_MAX).filter_map(parsed).collect();
         for address in held.difference(&granted) {
             self.held.release(*address);

@@ -121,11 +121,12 @@ impl RunningDs {
 
     /// Stops the server. Then brings what it has written to the disk, for [`SETTLE_TIME_MAX`] at most: the next process
     /// need not be compared with it, and what is left in the page cache is synced at its start.
-    pub(crate) async fn stop(mut self) {
+    pub(crate) async fn stop(self) {
         self.heartbeat.abort();
-        let _ = (&mut self.heartbeat).await; // it may just be taking a lease
         self.data_server.give_up_lease();
-        self.holder.iter().for_each(|holder| holder.stop());
+        if let Some(holder) = &self.holder {
+            holder.stop().await;
+        }
         self.sweeper.abort();
         self.refiller.abort();
         self.caretaker.abort();

@@ -20,7 +20,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// Time that a metaserver may need to start, if it starts at the same time.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Retry interval for a lost metaserver; a client waits for this.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(300);
 
 /// Addresses of a data server.
 #[derive(Debug, Clone, Copy)]

@@ -48,6 +48,11 @@ fn nothing_is_served_without_a_lease_or_by_an_earlier_version() {
     assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "the lease is over");
     table.extend_lease(Duration::from_secs(1), Duration::from_secs(1));
     assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "it was over before the answer came");
+    table.extend_lease(clock.monotonic(), Duration::from_secs(2));
+    assert!(table.serving(9, 1).is_ok());
+    table.give_up_lease();
+    table.extend_lease(clock.monotonic(), Duration::from_secs(2));
+    assert_eq!(table.serving(9, 1), Err(NotServing::Waits), "the server stops");
 }
 
 #[test]
