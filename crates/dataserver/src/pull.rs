@@ -41,6 +41,15 @@ pub(crate) struct Pull {
     fetches: Arc<Semaphore>,
 }
 
+/// Room for what is stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Room {
+    /// It is taken now, if there is some.
+    New,
+    /// The bytes that are replaced have taken it.
+    Taken,
+}
+
 impl Pull {
     pub(crate) fn new(peers: Arc<Peers>) -> Self {
         Self { peers, fetches: Arc::new(Semaphore::new(FETCHES_MAX)) }
@@ -58,14 +67,14 @@ impl Pull {
     ) -> Result<(), Status> {
         let address =
             std::str::from_utf8(address).ok().and_then(|a| a.parse().ok()).ok_or(Status::Invalid)?;
-        self.pull_from(target, to, address, source, pieces).await
+        self.pull_from(target, (to, Room::New), address, source, pieces).await
     }
 
     /// The same, from a parsed address.
     pub(crate) async fn pull_from(
         &self,
         target: &Arc<Target>,
-        to: ObjectRef,
+        (to, room): (ObjectRef, Room),
         address: SocketAddr,
         source: Bytes,
         pieces: &[Piece],
@@ -81,7 +90,7 @@ impl Pull {
             fetches.spawn(async move {
                 let fetched = fetch(&peer, source, piece).await;
                 let stored = match fetched {
-                    Ok(runs) => store(&target, to, piece, runs).await,
+                    Ok(runs) => store(&target, (to, room), piece, runs).await,
                     Err(status) => Err(status),
                 };
                 drop(permit);
@@ -126,7 +135,12 @@ async fn fetch(peer: &Peer, handle: Bytes, piece: Piece) -> Result<Vec<Run>, Sta
     Ok(result?.runs)
 }
 
-async fn store(target: &Arc<Target>, to: ObjectRef, piece: Piece, runs: Vec<Run>) -> Result<(), Status> {
+async fn store(
+    target: &Arc<Target>,
+    (to, room): (ObjectRef, Room),
+    piece: Piece,
+    runs: Vec<Run>,
+) -> Result<(), Status> {
     let stored = target.run(move |objects| {
         let mut at = 0;
         for run in runs {
@@ -138,7 +152,10 @@ async fn store(target: &Arc<Target>, to: ObjectRef, piece: Piece, runs: Vec<Run>
                 }
                 Run::Data(data) => {
                     let data = data.slice(0, (data.len() as u64).min(left) as usize);
-                    objects.write(to, piece.to + at, &data)?;
+                    match room {
+                        Room::New => objects.write(to, piece.to + at, &data).map(drop)?,
+                        Room::Taken => objects.write_in_room(to, piece.to + at, &data)?,
+                    }
                     data.len() as u64
                 }
             };

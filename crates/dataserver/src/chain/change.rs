@@ -141,10 +141,13 @@ impl Change {
         let makes = matches!(self, Change::Truncate { len: 0 });
         // Nothing is unsynced of an object that is not there.
         let is_commit = matches!(self, Change::Commit);
+        let is_forwarded = found.handle.chain_version != 0;
         let (chain, log) = (found.handle.chain, Arc::clone(log));
         target
             .run(move |o| match o.prepare(object, dirty.clone(), bytes) {
                 Err(ObjectError::Lost | ObjectError::Stale) if is_commit => Ok(Ready::Now),
+                // It was sent again, and a raise has overtaken it: the head has looked at the epoch.
+                Err(ObjectError::StaleEpoch) if is_commit && is_forwarded => Ok(Ready::Now),
                 Err(ObjectError::Lost | ObjectError::Stale)
                     if is_refilling && log.makes(chain, object.name, Maker::ForwardedChange) =>
                 {
@@ -165,7 +168,12 @@ impl Change {
         let mut attempts = 0;
         loop {
             let (change, object, chain) = (self.clone(), found.object, found.handle.chain);
-            let done = found.target.run(move |o| change.work(o, object, chain)).await;
+            let is_forwarded = found.handle.chain_version != 0;
+            let work = move |o: &Objects| match change {
+                Change::Commit if is_forwarded => o.commit_of_chain(object.name).map(|()| None),
+                _ => change.work(o, object, chain),
+            };
+            let done = found.target.run(work).await;
             attempts += 1;
             if done != Err(ObjectError::Busy) || attempts >= BUSY_ATTEMPTS {
                 return done;

@@ -14,6 +14,7 @@ use super::objects::Ready;
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
 use crate::peers::Use;
+use crate::pull::Room;
 use crate::ranges::Run;
 use crate::server::Found;
 
@@ -156,7 +157,15 @@ impl Chains {
             for piece in pieces {
                 let end = piece.to.saturating_add(piece.len).min(length);
                 for from in (piece.to..end).step_by(PART_BYTES as usize) {
-                    self.send_range(found, from..end.min(from.saturating_add(PART_BYTES))).await?;
+                    let part = from..end.min(from.saturating_add(PART_BYTES));
+                    if let Some(status) = self.send_range(found, part).await? {
+                        // None of what this member has copied counts, also of the ranges after this one.
+                        for Piece { to, len, .. } in pieces {
+                            self.undo(found, &Change::Punch { offset: *to, len: *len }).await?;
+                        }
+                        self.take_length_of_next(found).await?;
+                        return Err(status.into());
+                    }
                 }
             }
             if version() == began {
@@ -165,7 +174,12 @@ impl Chains {
         }
     }
 
-    async fn send_range(self: &Arc<Self>, found: &Found, range: Range<u64>) -> Result<(), Trouble> {
+    /// Sends a range. Returns the status with which the next member refused it, if it did.
+    async fn send_range(
+        self: &Arc<Self>,
+        found: &Found,
+        range: Range<u64>,
+    ) -> Result<Option<Status>, Trouble> {
         let (object, from) = (found.object, range.clone());
         let runs =
             found.target.run(move |o| o.read_runs(object, from.start, (from.end - from.start) as usize));
@@ -180,33 +194,16 @@ impl Chains {
             match self.pass_on(found, &change).await {
                 Ok(_) => at += len,
                 Err(NotPassed::NoMember) => return Err(Status::StaleChain.into()),
-                Err(NotPassed::Refused(status)) => {
-                    self.undo(
-                        found,
-                        &Change::Punch { offset: range.start, len: range.end - range.start },
-                        None,
-                    )
-                    .await?;
-                    return Err(status.into());
-                }
+                Err(NotPassed::Refused(status)) => return Ok(Some(status)),
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Makes this member's range what the next member's is, after that one refused a change.
-    pub(super) async fn undo(
-        &self,
-        found: &Found,
-        change: &Change,
-        length: Option<u64>,
-    ) -> Result<(), Trouble> {
+    pub(super) async fn undo(&self, found: &Found, change: &Change) -> Result<(), Trouble> {
         let object = found.object;
-        if let Some(length) = length {
-            let restored = found.target.run(move |o| o.set_length(object.name, length)).await;
-            return restored.map_err(|error| self.own_failure(found, error));
-        }
-        if matches!(change, Change::Make | Change::Remove) {
+        if matches!(change, Change::Make | Change::Remove | Change::Allocate { .. }) {
             return Ok(());
         }
         let Range { start, end } = change.range();
@@ -217,7 +214,10 @@ impl Chains {
             let Some(next) = next_in(&chain, found) else { return Ok(()) };
             let handle = ObjectHandle { target: next.target, chain_version: chain.version, ..found.handle };
             let source = handle.seal_for(found.holder, &self.key);
-            let pulled = self.pull.pull_from(&found.target, object, next.address, source, &[piece]).await;
+            let pulled = self
+                .pull
+                .pull_from(&found.target, (object, Room::Taken), next.address, source, &[piece])
+                .await;
             match pulled {
                 Ok(()) => return Ok(()),
                 Err(_) => self.table.later_or_pause(chain.id, chain.version).await,
@@ -227,13 +227,25 @@ impl Chains {
 }
 
 impl Chains {
+    /// Sets the length of this member's object.
+    pub(super) async fn own_length(&self, found: &Found, len: u64) -> Result<(), Trouble> {
+        let name = found.object.name;
+        let set = found.target.run(move |o| o.set_length(name, len)).await;
+        set.map_err(|error| self.own_failure(found, error))
+    }
+
     /// Makes this member's object as long as the next member's, after that one refused a write: else the object
     /// could be longer here, by zeros. `lock`: that of the write. Nothing that waits for it sees the zeros: the
     /// question whether a column is empty, before the column moves to another chain.
     pub(super) async fn undo_length(&self, found: &Found, lock: RangeLock) -> Result<(), Trouble> {
-        let (target, object, id) = (&found.target, found.object, found.handle.chain);
         // No other change is under way: what the next member has is what all have.
         let _lock = lock.widen().held().await;
+        self.take_length_of_next(found).await
+    }
+
+    /// The same; the whole object is locked.
+    async fn take_length_of_next(&self, found: &Found) -> Result<(), Trouble> {
+        let (target, object, id) = (&found.target, found.object, found.handle.chain);
         loop {
             let chain = self.table.get(id).ok_or(Status::StaleChain)?;
             chain.member(found.handle.target).ok_or(Status::StaleChain)?;

@@ -207,7 +207,13 @@ impl Chains {
             let (own, passed) = match change.is_own_first() {
                 true => match change.own_work(&found).await {
                     Ok(done) => (Ok(done), self.pass_on(&found, &change).await),
-                    Err(error) => return Err(self.not_prepared(&found, error).await),
+                    Err(error) => {
+                        // It may be longer, by a part of what was asked for.
+                        if let Some(length) = length {
+                            self.own_length(&found, length).await?;
+                        }
+                        return Err(self.not_prepared(&found, error).await);
+                    }
                 },
                 false => tokio::join!(self.own_work(&found, &change), self.pass_on(&found, &change)),
             };
@@ -238,8 +244,8 @@ impl Chains {
             }
             Err(NotPassed::NoMember) => Err(Status::StaleChain.into()),
             Err(NotPassed::Refused(status)) => {
-                self.undo(&found, &change, length).await?;
-                if let Change::Write { .. } = change {
+                self.undo(&found, &change).await?;
+                if let Change::Write { .. } | Change::Allocate { .. } = change {
                     self.undo_length(&found, lock).await?;
                 }
                 Err(status.into())

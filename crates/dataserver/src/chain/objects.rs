@@ -121,6 +121,13 @@ impl Objects {
         if stable { self.commit(object) } else { Ok(()) }
     }
 
+    /// Makes durable what was written, whatever the object's epoch is.
+    pub(crate) fn commit_of_chain(&self, name: ObjectName) -> Result<(), ObjectError> {
+        self.check()?;
+        let open = self.open.lock().get(&name);
+        open.map_or(Ok(()), |open| self.sync(&name, &open))
+    }
+
     /// Makes a range a hole, durably; writes zeros where the file system makes no holes.
     pub(crate) fn punch_or_clear(&self, object: ObjectRef, offset: u64, len: u64) -> Result<(), ObjectError> {
         match self.punch(object, offset, len) {

@@ -173,3 +173,29 @@ async fn a_copy_of_a_forwarded_change_cannot_come_late() {
     assert_eq!(stale, Err(Status::StaleChain), "of an earlier version");
     assert_eq!(world.bytes_at(1, 5).unwrap(), b"thirdd");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_the_next_member_has_no_room_for_is_taken_back_whole() {
+    const MIB: u64 = 1 << 20;
+    let mut world = World::of(2).await;
+    for inode in [5, 6] {
+        world.make(0, inode).await.unwrap();
+    }
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    for part in 0..3 {
+        world.write(0, 6, part * MIB, vec![b'X'; MIB as usize]).await.unwrap();
+    }
+    let full = full(b"before").await;
+    world.instead = Some((1, full.address()));
+    world.change(&[In, In]);
+    let piece = wire::data::Piece { from: 0, to: 2, len: 3 * MIB };
+    let (handle, source) = (world.at(0, 5), world.at(0, 6));
+    let args =
+        wire::data::copy::Args { handle, address: Bytes::new(), source, pieces: vec![piece], stable: false };
+    let copied: wire::data::copy::Res = call(&world.peer(0), Procedure::Copy, &args).await.unwrap();
+    assert_eq!(copied.map(drop), Err(Status::NoSpace));
+    assert!(
+        world.bytes_at(0, 5).unwrap() == b"before",
+        "the parts after the refused one are taken back, too"
+    );
+}

@@ -97,3 +97,20 @@ async fn a_chain_of_one_member_left_needs_no_other() {
     assert!(committed.is_ok());
     assert_eq!(world.bytes_at(1, 5).unwrap(), b"alone");
 }
+
+/// A COMMIT that is sent again, after a connection broke or a version changed, may come after a later epoch.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forwarded_commit_of_an_earlier_epoch_is_done() {
+    let world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"x"[..]).await.unwrap();
+    let raised = world.stat(0, world.of_epoch(0, 5, 3)).await;
+    assert!(raised.is_ok());
+    let forwarded = wire::handle::ObjectHandle { epoch: 2, chain_version: 1, ..world.object(1, 5) };
+    assert_eq!(world.commit(1, forwarded.seal(&crate::key())).await.map(drop), Ok(()));
+    assert_eq!(
+        world.commit(1, world.of_epoch(1, 5, 2)).await.map(drop),
+        Err(Status::StaleEpoch),
+        "of a caller"
+    );
+}
