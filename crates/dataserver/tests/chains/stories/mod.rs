@@ -173,9 +173,8 @@ impl Story {
                 self.change();
             }
         }
-        for node in self.world.left() {
-            panic!("member {node} has left");
-        }
+        let left = self.world.left();
+        assert!(left.is_empty(), "members {left:?} have left");
     }
 
     /// One fault or mend; nothing, if it cannot be now.
