@@ -24,6 +24,18 @@ impl World {
         world
     }
 
+    /// Three members with object 5, and all of it settled.
+    async fn of_three_settled() -> Self {
+        let world = World::of(3).await;
+        world.make(0, 5).await.unwrap();
+        world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+        for node in 0..3 {
+            world.settle(node);
+            world.refills(node);
+        }
+        world
+    }
+
     fn settle(&self, node: usize) {
         self.nodes[node].ds.settle(&|| false);
     }
@@ -302,13 +314,7 @@ async fn an_object_that_a_stopped_member_has_lost_comes_back_whole_when_it_is_wr
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_member_was_filled_with_reaches_the_third_when_the_first_is_dead() {
-    let mut world = World::of(3).await;
-    world.make(0, 5).await.unwrap();
-    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
-    for node in 0..3 {
-        world.settle(node);
-        world.refills(node);
-    }
+    let mut world = World::of_three_settled().await;
     world.change(&[In, Away, Away]);
     world.write(0, 5, 0, &b"BEFORE"[..]).await.unwrap();
     world.refill_of(0, &[In, Refilling, Away]).await;
@@ -321,13 +327,7 @@ async fn what_a_member_was_filled_with_reaches_the_third_when_the_first_is_dead(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_a_member_has_done_without_the_next_one_is_noted_by_the_head_that_has_not_heard() {
-    let mut world = World::of(3).await;
-    world.make(0, 5).await.unwrap();
-    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
-    for node in 0..3 {
-        world.settle(node);
-        world.refills(node);
-    }
+    let mut world = World::of_three_settled().await;
     // The last member cannot be reached.
     world.instead = Some((2, "127.0.0.1:1".parse().unwrap()));
     world.change(&[In, In, In]);

@@ -4,6 +4,7 @@ use rustix::process::Signal;
 
 use crate::servers::{Cluster, until};
 
+const ROUNDS_MAX: usize = 5;
 const DEAD: &str = "the process of a data server is dead";
 
 #[test]
@@ -24,10 +25,17 @@ fn chains_go_on_without_a_dead_process_by_the_word_of_its_machine_and_without_on
     signal(&cluster, Signal::CONT);
     until("it is back", || cluster.is_whole());
 
-    cluster.data_servers[2] = None; // kill -9
-    until("chains go on without the dead one", || chains(&cluster, "incomplete") > 0);
-    assert_eq!(said(&cluster), 1, "{}", log(&cluster));
-    cluster.start_data_server(2);
-    until("it is back", || cluster.is_whole());
-    assert_eq!(said(&cluster), 1, "its next process is another one");
+    // On a busy machine its lease may end before the leader has asked.
+    for _ in 0..ROUNDS_MAX {
+        cluster.data_servers[2] = None; // kill -9
+        until("chains go on without the dead one", || chains(&cluster, "incomplete") > 0);
+        let known = said(&cluster);
+        cluster.start_data_server(2);
+        until("it is back", || cluster.is_whole());
+        assert_eq!(said(&cluster), known, "its next process is another one");
+        if known > 0 {
+            return;
+        }
+    }
+    panic!("its death was never seen: {}", log(&cluster));
 }

@@ -49,7 +49,7 @@ struct Story {
     synced: Vec<u64>,
     /// What the disk of a dead member loses before its next start.
     losses: Vec<Vec<Loss>>,
-    /// What happened, for who reads of a failure.
+    /// What happened, printed with a failure.
     told: Vec<String>,
     /// Cells lost, and members that dirty logs refilled.
     lost: usize,
