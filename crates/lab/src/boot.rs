@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Error, Kernel, Result, xstate};
+use crate::{Error, Kernel, Result, processor, xstate};
 
 const QEMU: &str = "qemu-system-x86_64";
 
@@ -42,6 +42,7 @@ impl Boot<'_> {
         command.args(["--pdeathsig", "KILL"]);
         match self.kernel {
             Kernel::Uml | Kernel::UmlTrixie | Kernel::UmlSid => {
+                command.args(["taskset", "--cpu-list", &processor::next()?.to_string()]);
                 self.uml_program(&mut command)?;
                 self.uml(&mut command)?;
             }

@@ -28,6 +28,7 @@ mod kernel;
 mod lab;
 mod link;
 mod machine;
+mod processor;
 mod remains;
 mod server;
 pub mod stream;
