@@ -38,6 +38,26 @@ pub fn handle(target: u64, inode: u64, epoch: u32) -> ObjectHandle {
     }
 }
 
+/// The member that is called.
+pub struct Called {
+    pub address: SocketAddr,
+    target: u64,
+}
+
+impl Called {
+    /// Its handle of an object with this epoch.
+    pub fn handle(&self, (inode, epoch): (u64, u32)) -> Bytes {
+        handle(self.target, inode, epoch).seal(&key())
+    }
+}
+
+/// Result of a call that was repeated.
+pub struct Done<T> {
+    pub result: Result<T, Status>,
+    /// Tries without an answer: they may be carried out later.
+    pub unanswered: u32,
+}
+
 pub struct Caller {
     members: Members,
     entropy: SeededEntropy,
@@ -54,13 +74,16 @@ impl Caller {
         self.entropy.u64() % n
     }
 
-    fn some_member(&mut self) -> Option<(Arc<Peer>, u64)> {
+    fn some_member(&mut self) -> Option<(Arc<Peer>, Called)> {
         let members = self.members.lock().clone();
         let (address, target) = *members.get(self.below(members.len().max(1) as u64) as usize)?;
         if !self.peers.iter().any(|(known, _)| *known == address) {
             self.peers.push((address, peer(address)));
         }
-        self.peers.iter().find(|(known, _)| *known == address).map(|(_, peer)| (Arc::clone(peer), target))
+        self.peers
+            .iter()
+            .find(|(known, _)| *known == address)
+            .map(|(_, peer)| (Arc::clone(peer), Called { address, target }))
     }
 
     /// Calls any member with the arguments for its handle of the object, until one has done it.
@@ -69,21 +92,55 @@ impl Caller {
     /// If none does.
     pub async fn call<T, A: Encode + Sync>(
         &mut self,
-        (inode, epoch): (u64, u32),
+        object: (u64, u32),
         procedure: Procedure,
         args: impl Fn(Bytes) -> A,
     ) -> T
     where
         Result<T, Status>: Decode,
     {
-        let (began, mut why) = (Instant::now(), String::from("no member"));
+        let done = self.repeat(object, procedure, |member| args(member.handle(object)), |_| false).await;
+        done.result.expect("a refused call is repeated")
+    }
+
+    /// The same, with a refusal that is final: the object is gone, or has a later epoch.
+    pub async fn try_call<T, A: Encode + Sync>(
+        &mut self,
+        object: (u64, u32),
+        procedure: Procedure,
+        args: impl Fn(Bytes) -> A,
+    ) -> Done<T>
+    where
+        Result<T, Status>: Decode,
+    {
+        let is_final = |status| matches!(status, Status::Stale | Status::StaleEpoch);
+        self.repeat(object, procedure, |member| args(member.handle(object)), is_final).await
+    }
+
+    /// Calls any member with the arguments for it, until one has done it or refuses it for good.
+    ///
+    /// # Panics
+    /// If none does.
+    pub async fn repeat<T, A: Encode + Sync>(
+        &mut self,
+        (inode, epoch): (u64, u32),
+        procedure: Procedure,
+        args: impl Fn(&Called) -> A,
+        is_final: impl Fn(Status) -> bool,
+    ) -> Done<T>
+    where
+        Result<T, Status>: Decode,
+    {
+        let (began, mut why, mut unanswered) = (Instant::now(), String::from("no member"), 0);
         while began.elapsed() < TIME_MAX {
-            if let Some((peer, target)) = self.some_member() {
-                let args = args(handle(target, inode, epoch).seal(&key()));
-                match peer.call::<Result<T, Status>>(procedure as u32, &args, CALL_TIME_MAX).await {
-                    Ok(Ok(done)) => return done,
-                    Ok(Err(status)) => why = format!("{status:?}"),
-                    Err(error) => why = error.to_string(),
+            if let Some((peer, member)) = self.some_member() {
+                match peer.call::<Result<T, Status>>(procedure as u32, &args(&member), CALL_TIME_MAX).await {
+                    Ok(Err(status)) if !is_final(status) => why = format!("{status:?}"),
+                    Ok(result) => return Done { result, unanswered },
+                    Err(error) => {
+                        unanswered += 1;
+                        why = error.to_string();
+                    }
                 }
             }
             tokio::time::sleep(PAUSE).await;

@@ -199,7 +199,7 @@ async fn after_a_restore_of_the_metaservers_all_is_compared() {
 async fn objects_made_removed_and_raised_by_a_head_that_died_are_the_same_afterwards() {
     let mut world = World::of_settled(1..=4).await;
     // The next member cannot be reached.
-    world.instead = Some((1, "127.0.0.1:1".parse().unwrap()));
+    world.instead.insert(1, "127.0.0.1:1".parse().unwrap());
     world.change(&[In, In]);
     let raise = stat::Args { handles: vec![world.of_epoch(0, 1, 9)], sync: false };
     let make = make::Args { handles: vec![world.at(0, 5)] };
@@ -214,7 +214,7 @@ async fn objects_made_removed_and_raised_by_a_head_that_died_are_the_same_afterw
     until("all are sent again", || world.nodes[0].ds.chain_metrics().forward_retries.get() > 12).await;
     world.nodes[0].kill();
     begun.iter().for_each(tokio::task::JoinHandle::abort);
-    world.instead = None;
+    world.instead.clear();
     world.restart(0).await;
     world.refills(1);
     world.change(&[Away, In]);
@@ -269,7 +269,7 @@ async fn what_a_copy_and_a_truncation_changed_is_filled() {
 async fn a_change_that_is_settled_while_others_do_not_have_it_is_filled_all_the_same() {
     let mut world = World::of_settled(1..=2).await;
     // The next member cannot be reached.
-    world.instead = Some((1, "127.0.0.1:1".parse().unwrap()));
+    world.instead.insert(1, "127.0.0.1:1".parse().unwrap());
     world.change(&[In, In]);
     let late = world.begin_write(0, 2, 7, &b"late"[..]);
     until("the head has written", || world.bytes_at(0, 2).unwrap()[7..11] == *b"late").await;
@@ -277,7 +277,7 @@ async fn a_change_that_is_settled_while_others_do_not_have_it_is_filled_all_the_
     world.settle(0);
     world.nodes[0].kill();
     late.abort();
-    world.instead = None;
+    world.instead.clear();
     world.restart(0).await;
     world.refills(1);
     world.change(&[Away, In]);
@@ -329,7 +329,7 @@ async fn what_a_member_was_filled_with_reaches_the_third_when_the_first_is_dead(
 async fn a_change_that_a_member_has_done_without_the_next_one_is_noted_by_the_head_that_has_not_heard() {
     let mut world = World::of_three_settled().await;
     // The last member cannot be reached.
-    world.instead = Some((2, "127.0.0.1:1".parse().unwrap()));
+    world.instead.insert(2, "127.0.0.1:1".parse().unwrap());
     world.change(&[In, In, In]);
     let late = world.begin_write(0, 5, 0, &b"BEFORE"[..]);
     until("two have it", || (0..2).all(|node| world.bytes_at(node, 5).unwrap() == b"BEFORE")).await;
@@ -341,7 +341,7 @@ async fn a_change_that_a_member_has_done_without_the_next_one_is_noted_by_the_he
     assert!(!late.is_finished(), "the head would not know that the last one lacks it");
     world.tell(0, &without);
     late.await.unwrap().unwrap();
-    world.instead = None;
+    world.instead.clear();
     assert_eq!(world.refill_of(0, &[In, In, Refilling]).await, (6, true));
     assert_eq!(world.equal(5).unwrap(), b"BEFORE");
 }

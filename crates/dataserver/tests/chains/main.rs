@@ -20,6 +20,7 @@ mod stories;
 mod storm;
 mod writes;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -131,8 +132,8 @@ pub struct World {
     order: Vec<usize>,
     /// Members that are in.
     are_in: Vec<usize>,
-    /// Address that is told for a member, in place of its own.
-    instead: Option<(usize, SocketAddr)>,
+    /// Addresses that are told for members, in place of their own.
+    instead: HashMap<usize, SocketAddr>,
 }
 
 impl World {
@@ -145,8 +146,14 @@ impl World {
             nodes.push(Served::start(dir.path().to_owned(), Arc::default(), seed).await);
             dirs.push(dir);
         }
-        let mut world =
-            Self { nodes, dirs, version: 0, order: (0..count).collect(), are_in: vec![], instead: None };
+        let mut world = Self {
+            nodes,
+            dirs,
+            version: 0,
+            order: (0..count).collect(),
+            are_in: vec![],
+            instead: HashMap::new(),
+        };
         world.change(&vec![In; count]);
         world
     }
@@ -162,12 +169,17 @@ impl World {
     }
 
     fn address(&self, node: usize) -> SocketAddr {
-        let instead = self.instead.filter(|(other, _)| *other == node);
-        instead.map_or(self.nodes[node].server.address(), |(_, address)| address)
+        self.instead.get(&node).copied().unwrap_or_else(|| self.nodes[node].server.address())
     }
 
     /// A new version with these members, told to all that are not away.
     fn change(&mut self, states: &[MemberState]) {
+        let hear: Vec<_> = (0..states.len()).filter(|node| states[*node] != Away).collect();
+        self.change_for(states, &hear);
+    }
+
+    /// A new version with these members, told to some data servers.
+    fn change_for(&mut self, states: &[MemberState], hear: &[usize]) {
         self.version += 1;
         self.are_in.retain(|node| states[*node] == In);
         let new =
@@ -175,11 +187,7 @@ impl World {
         self.are_in = self.are_in.iter().copied().chain(new).collect();
         let others = self.order.iter().copied().filter(|node| states[*node] != In);
         self.order = self.are_in.iter().copied().chain(others).collect();
-        for (node, state) in states.iter().enumerate() {
-            if *state != Away {
-                self.tell(node, states);
-            }
-        }
+        hear.iter().for_each(|node| self.tell(*node, states));
     }
 
     /// Tells one data server the current version, and gives it a lease.

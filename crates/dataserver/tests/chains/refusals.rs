@@ -73,7 +73,7 @@ async fn a_write_that_the_next_member_has_no_room_for_is_taken_back() {
     world.make(0, 5).await.unwrap();
     world.write(0, 5, 0, &b"before"[..]).await.unwrap();
     let full = full(b"before").await;
-    world.instead = Some((1, full.address()));
+    world.instead.insert(1, full.address());
     world.change(&[In, In]);
     assert_eq!(world.write(0, 5, 2, &b"XX"[..]).await, Err(Status::NoSpace));
     assert_eq!(world.bytes_at(0, 5).unwrap(), b"before");
@@ -90,7 +90,7 @@ async fn what_waits_for_a_write_sees_nothing_of_it_when_it_is_taken_back() {
     world.write(0, 5, 0, &b"old"[..]).await.unwrap();
     let answers = Arc::new(Semaphore::new(0));
     let full = slow_full(b"old", Arc::clone(&answers)).await;
-    world.instead = Some((1, full.address()));
+    world.instead.insert(1, full.address());
     world.change(&[In, In]);
     for _ in 0..20 {
         let write = world.begin_write(0, 5, 3, &b"XX"[..]);
@@ -115,7 +115,7 @@ async fn a_write_is_not_taken_back_from_a_member_that_is_refilled() {
     world.make(0, 5).await.unwrap();
     world.write(0, 5, 0, &b"before"[..]).await.unwrap();
     let full = full(b"").await;
-    world.instead = Some((1, full.address()));
+    world.instead.insert(1, full.address());
     world.change(&[In, In]);
     let write = world.begin_write(0, 5, 2, &b"XX"[..]);
     until("the head has written", || world.bytes_at(0, 5).unwrap() == b"beXXre").await;
@@ -131,7 +131,7 @@ async fn a_write_waits_for_a_hung_member_until_the_chain_is_without_it() {
     world.make(0, 5).await.unwrap();
     // The kernel accepts the connection, and nothing answers.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    world.instead = Some((1, mute.local_addr().unwrap()));
+    world.instead.insert(1, mute.local_addr().unwrap());
     world.change(&[In, In]);
     let write = world.begin_write(0, 5, 0, &b"abc"[..]);
     until("the head has written", || world.bytes_at(0, 5).unwrap() == b"abc").await;
@@ -186,7 +186,7 @@ async fn a_copy_that_the_next_member_has_no_room_for_is_taken_back_whole() {
         world.write(0, 6, part * MIB, vec![b'X'; MIB as usize]).await.unwrap();
     }
     let full = full(b"before").await;
-    world.instead = Some((1, full.address()));
+    world.instead.insert(1, full.address());
     world.change(&[In, In]);
     let piece = wire::data::Piece { from: 0, to: 2, len: 3 * MIB };
     let (handle, source) = (world.at(0, 5), world.at(0, 6));

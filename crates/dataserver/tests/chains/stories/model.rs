@@ -30,6 +30,10 @@ impl Cell {
     fn last(&self) -> u64 {
         self.since.last().map_or(self.durable, |written| written.value)
     }
+
+    pub fn may_be_zero(&self) -> bool {
+        self.durable == 0 || self.since.iter().any(|written| written.value == 0)
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -37,8 +41,10 @@ pub struct Object {
     pub epoch: u32,
     pub cells: Vec<Cell>,
     pub is_removed: bool,
-    /// A change other than a write is under way, or a sync.
-    pub is_busy: bool,
+    /// Changes other than writes that are under way, and syncs.
+    pub busy: u32,
+    /// A call that syncs was not answered, and may be carried out until all is at rest.
+    pub straggles: bool,
     /// What was written before may have been synced by another call than COMMIT.
     pub maybe_synced: u64,
     /// Losses of all members that its cells are exact after.
@@ -46,12 +52,27 @@ pub struct Object {
 }
 
 impl Object {
+    /// Of what is not synced, all may be lost.
+    pub fn may_lose(&self) -> bool {
+        self.busy == 0 && !self.straggles && !self.is_removed
+    }
+
     /// Notes a write that begins now.
     pub fn write(&mut self, cells: std::ops::Range<usize>, at: u64, value: u64) {
         if self.cells.len() < cells.end {
             self.cells.resize_with(cells.end, Cell::default);
         }
         self.cells[cells].iter_mut().for_each(|cell| cell.since.push(Written { at, value }));
+    }
+
+    /// Notes a copy of `cells` of another object; each has the last of its values, or after a loss any.
+    pub fn copy(&mut self, first: usize, cells: &[Cell], at: u64) {
+        self.write(first..first + cells.len(), at, 0);
+        for (cell, source) in self.cells[first..].iter_mut().zip(cells) {
+            cell.since.pop();
+            let values = [source.durable].into_iter().chain(source.since.iter().map(|written| written.value));
+            cell.since.extend(values.map(|value| Written { at, value }));
+        }
     }
 
     /// Notes a COMMIT that was answered.

@@ -19,7 +19,7 @@ impl Story {
     /// Some of the cells that this member has, and that no call is known to have synced.
     pub fn what_may_be_lost(&self, node: usize) -> Vec<Loss> {
         let (model, synced) = (self.shared.model.lock(), self.synced[node]);
-        let objects = model.iter().filter(|(_, object)| !object.is_busy && !object.is_removed);
+        let objects = model.iter().filter(|(_, object)| object.may_lose());
         let cells = objects.flat_map(|(inode, object)| {
             let is_unsynced = move |at: u64| at > synced.max(object.maybe_synced);
             let cells = object.cells.iter().enumerate();

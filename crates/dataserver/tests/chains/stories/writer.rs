@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use wire::data::{Procedure, commit, make, punch, read, remove, truncate, write};
+use wire::data::{
+    Piece, Procedure, allocate, commit, copy, make, punch, read, remove, stat, truncate, write,
+};
 
 use super::model::{CELL, Model, Object};
-use crate::caller::{Caller, Members};
+use crate::caller::{Called, Caller, Members};
 
 /// Objects of a writer, and cells of an object, at most.
 const OBJECTS: u64 = 3;
@@ -40,8 +42,37 @@ impl Shared {
         self.losses.load(Ordering::SeqCst)
     }
 
-    fn with<T>(&self, inode: u64, look: impl FnOnce(&mut Object) -> T) -> T {
+    pub fn with<T>(&self, inode: u64, look: impl FnOnce(&mut Object) -> T) -> T {
         look(self.model.lock().entry(inode).or_default())
+    }
+
+    /// A call that syncs the object begins; returns the object's epoch.
+    pub fn begin_sync(&self, inode: u64) -> u32 {
+        self.with(inode, |object| {
+            object.busy += 1;
+            object.epoch
+        })
+    }
+
+    /// It was answered; `straggles`: one of its tries was not.
+    pub fn end_sync(&self, inode: u64, straggles: bool) {
+        let now = self.tick();
+        self.with(inode, |object| {
+            object.busy -= 1;
+            object.straggles |= straggles;
+            object.maybe_synced = now;
+        });
+    }
+
+    /// Pauses while the story says so.
+    pub async fn rest_if_told(&self) {
+        if self.pauses.load(Ordering::SeqCst) {
+            self.resting.fetch_add(1, Ordering::SeqCst);
+            while self.pauses.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            self.resting.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
@@ -62,30 +93,23 @@ impl Writer {
     /// Works until the story ends.
     pub async fn work(mut self) {
         while !self.shared.ends.load(Ordering::SeqCst) {
-            self.pause().await;
+            self.shared.rest_if_told().await;
             if (self.inodes.len() as u64) < OBJECTS {
                 self.make().await;
                 continue;
             }
             let inode = self.inodes[self.caller.below(OBJECTS) as usize];
-            match self.caller.below(16) {
+            match self.caller.below(20) {
                 0 => self.remove(inode).await,
                 1 => self.truncate(inode).await,
                 2 => self.punch(inode).await,
                 3 | 4 => self.commit(inode).await,
                 5..8 => self.check(inode).await,
+                8 => self.raise(inode).await,
+                9 => self.allocate(inode).await,
+                10 | 11 => self.copy(inode).await,
                 _ => self.write(inode).await,
             }
-        }
-    }
-
-    async fn pause(&self) {
-        if self.shared.pauses.load(Ordering::SeqCst) {
-            self.shared.resting.fetch_add(1, Ordering::SeqCst);
-            while self.shared.pauses.load(Ordering::SeqCst) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            self.shared.resting.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -93,21 +117,21 @@ impl Writer {
         let inode = self.next;
         self.next += 1;
         let losses = self.shared.losses();
-        self.shared.with(inode, |object| (object.is_busy, object.seen_losses) = (true, losses));
+        self.shared.with(inode, |object| {
+            object.busy += 1;
+            object.seen_losses = losses;
+        });
         self.caller
             .call::<make::ResOk, _>((inode, 0), Procedure::Make, |handle| make::Args {
                 handles: vec![handle],
             })
             .await;
-        self.shared.with(inode, |object| object.is_busy = false);
+        self.shared.with(inode, |object| object.busy -= 1);
         self.inodes.push(inode);
     }
 
     async fn remove(&mut self, inode: u64) {
-        let epoch = self.shared.with(inode, |object| {
-            object.is_busy = true;
-            object.epoch
-        });
+        let epoch = self.shared.begin_sync(inode);
         let args = |handle| remove::Args { handles: vec![handle], only: remove::Only::All };
         self.caller.call::<remove::ResOk, _>((inode, epoch), Procedure::Remove, args).await;
         self.shared.with(inode, |object| object.is_removed = true);
@@ -145,35 +169,87 @@ impl Writer {
     async fn truncate(&mut self, inode: u64) {
         self.check(inode).await; // exact: what is cut off does not come back
         let (epoch, len) = self.shared.with(inode, |object| {
-            object.is_busy = true;
+            object.busy += 1;
             object.epoch += 1;
             (object.epoch, object.cells.len() as u64)
         });
         let cells = self.caller.below(len + 1);
         let args = |handle| truncate::Args { handle, len: cells * CELL };
-        self.caller.call::<truncate::ResOk, _>((inode, epoch), Procedure::Truncate, args).await;
-        let now = self.shared.tick();
-        self.shared.with(inode, |object| {
-            object.cells.truncate(cells as usize);
-            (object.is_busy, object.maybe_synced) = (false, now);
-        });
+        let done =
+            self.caller.try_call::<truncate::ResOk, _>((inode, epoch), Procedure::Truncate, args).await;
+        done.result.unwrap_or_else(|status| panic!("object {inode}: {status:?}"));
+        self.shared.with(inode, |object| object.cells.truncate(cells as usize));
+        self.shared.end_sync(inode, done.unanswered > 0);
     }
 
     async fn commit(&mut self, inode: u64) {
-        let (epoch, seen) = self.shared.with(inode, |object| {
-            object.is_busy = true;
-            (object.epoch, object.seen_losses)
+        let (epoch, seen) =
+            (self.shared.begin_sync(inode), self.shared.with(inode, |object| object.seen_losses));
+        let args = |handle| commit::Args { handle };
+        let done = self.caller.try_call::<commit::ResOk, _>((inode, epoch), Procedure::Commit, args).await;
+        done.result.unwrap_or_else(|status| panic!("object {inode}: {status:?}"));
+        if seen == self.shared.losses() {
+            self.shared.with(inode, Object::commit);
+        }
+        self.shared.end_sync(inode, done.unanswered > 0);
+    }
+
+    /// Raises the object's epoch: calls with the one before are refused from then on.
+    async fn raise(&mut self, inode: u64) {
+        let epoch = self.shared.with(inode, |object| {
+            object.epoch += 1;
+            object.epoch
         });
-        self.caller
-            .call::<commit::ResOk, _>((inode, epoch), Procedure::Commit, |handle| commit::Args { handle })
-            .await;
-        let (losses, now) = (self.shared.losses(), self.shared.tick());
-        self.shared.with(inode, |object| {
-            if seen == losses {
-                object.commit();
-            }
-            (object.is_busy, object.maybe_synced) = (false, now);
+        let args = |handle| stat::Args { handles: vec![handle], sync: false };
+        self.caller.call::<stat::ResOk, _>((inode, epoch), Procedure::Stat, args).await;
+    }
+
+    async fn allocate(&mut self, inode: u64) {
+        let first = self.caller.below(CELLS);
+        let count = 1 + self.caller.below(CELLS_OF_WRITE).min(CELLS - first - 1);
+        let now = self.shared.tick();
+        let epoch = self.shared.with(inode, |object| {
+            let (len, end) = (object.cells.len(), (first + count) as usize);
+            object.write(len..len.max(end), now, 0);
+            object.epoch
         });
+        let args = |handle| allocate::Args { handle, offset: first * CELL, len: count * CELL, ask: false };
+        self.caller.call::<allocate::ResOk, _>((inode, epoch), Procedure::Allocate, args).await;
+    }
+
+    /// Copies cells of another object of its own.
+    async fn copy(&mut self, inode: u64) {
+        let source = self.inodes[self.caller.below(OBJECTS) as usize];
+        let (source_epoch, len) =
+            self.shared.with(source, |object| (object.epoch, object.cells.len() as u64));
+        if source == inode || len == 0 {
+            return;
+        }
+        self.check(source).await; // exact
+        let from = self.caller.below(len);
+        let range = from as usize..(from + 1 + self.caller.below(len - from)) as usize;
+        let mut copied = self.shared.with(source, |object| object.cells[range].to_vec());
+        // A hole at the end does not lengthen the object.
+        while copied.pop_if(|cell| cell.may_be_zero()).is_some() {}
+        if copied.is_empty() {
+            return;
+        }
+        let count = copied.len() as u64;
+        let to = self.caller.below(CELLS - count + 1);
+        let (stable, now) = (self.caller.below(2) == 0, self.shared.tick());
+        let epoch = self.shared.begin_sync(inode);
+        self.shared.with(inode, |object| object.copy(to as usize, &copied, now));
+        let args = |member: &Called| copy::Args {
+            source: member.handle((source, source_epoch)),
+            address: Bytes::from(member.address.to_string()),
+            handle: member.handle((inode, epoch)),
+            pieces: vec![Piece { from: from * CELL, to: to * CELL, len: count * CELL }],
+            stable,
+        };
+        let done =
+            self.caller.repeat::<copy::ResOk, _>((inode, epoch), Procedure::Copy, args, |_| false).await;
+        done.result.unwrap_or_else(|status| panic!("object {inode}: {status:?}"));
+        self.shared.end_sync(inode, done.unanswered > 0);
     }
 
     /// Reads the whole object.
