@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use rustix::io::Errno;
 use wire::data::Piece;
 
-use crate::checksums::{BLOCK, Changing};
+use crate::checksums::{BLOCK, Changing, ZEROS};
 use crate::disk::Place;
 use crate::epoch::ObjectRef;
 use crate::object::{ObjectName, OpenObject};
@@ -18,8 +18,6 @@ use crate::objects::{ObjectError, Objects, end_of};
 const BUFFER_BYTES: u64 = 1 << 20;
 /// Copied at a time by the kernel: writers of both objects wait for so much.
 const KERNEL_BYTES: u64 = 16 << 20;
-/// Zeros where the file system cannot make holes.
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// An open object, with its name for messages.
 type Named<'a> = (&'a ObjectName, &'a Arc<OpenObject>);

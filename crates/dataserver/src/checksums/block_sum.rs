@@ -125,7 +125,8 @@ fn check(crc: u32, len: u32, block: u64) -> u32 {
     crc32c::crc32c(&bytes) & CHECK_MASK
 }
 
-static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+/// A block of zeros.
+pub(crate) static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 pub(crate) fn is_zeros(bytes: &[u8]) -> bool {
     // A comparison with zeros is memcmp, which takes 32 bytes at a time.

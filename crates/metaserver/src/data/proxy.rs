@@ -21,9 +21,6 @@ use crate::errors::FileError;
 /// Maximum of tries of a write at other targets: each try avoids all targets known to be unfit.
 const RELOCATIONS_MAX: usize = 3;
 
-/// Shared zero bytes for holes.
-static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
-
 /// Location of a file's data, and the file handle that the handles of its objects carry.
 #[derive(Clone)]
 pub(crate) struct FileData {
@@ -174,7 +171,7 @@ impl Data {
             None => match self.read_small(inode, offset, count)? {
                 Small::Data { data, hole, eof } => {
                     let mut payload = Payload::from(data);
-                    push_zeros(&mut payload, hole as usize);
+                    payload.push_zeros(hole as usize);
                     return Ok((payload, eof));
                 }
                 Small::Gone(now) => {
@@ -210,7 +207,7 @@ impl Data {
             // An object may end within the piece: the rest of the piece is a hole.
             let hole = len.checked_sub(piece.len()).ok_or(FileError::Fault)?;
             payload.append(piece);
-            push_zeros(&mut payload, hole);
+            payload.push_zeros(hole);
         }
         self.metrics.file_bytes_read.inc_by(payload.len() as u64);
         Ok((payload, eof))
@@ -386,13 +383,5 @@ impl Data {
             done.map_err(|_| FileError::Fault)??;
         }
         Ok(())
-    }
-}
-
-fn push_zeros(payload: &mut Payload, mut count: usize) {
-    while count > 0 {
-        let n = count.min(ZEROS.len());
-        payload.push(Bytes::from_static(&ZEROS[..n]));
-        count -= n;
     }
 }

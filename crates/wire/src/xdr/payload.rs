@@ -43,6 +43,16 @@ impl Payload {
         self.segments.extend(other.segments);
     }
 
+    /// Appends `count` zero bytes by reference, in pieces of at most 64 KiB.
+    pub fn push_zeros(&mut self, mut count: usize) {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        while count > 0 {
+            let n = count.min(ZEROS.len());
+            self.push(Bytes::from_static(&ZEROS[..n]));
+            count -= n;
+        }
+    }
+
     /// Slice `start..end` of the data, by reference.
     ///
     /// # Panics
@@ -88,5 +98,20 @@ impl Decode for Payload {
 impl Encode for Payload {
     fn encode(&self, e: &mut Encoder) {
         e.payload(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_pieces_of_one_block() {
+        let mut payload = Payload::from(Bytes::from_static(b"ab"));
+        payload.push_zeros(0);
+        payload.push_zeros(200_000);
+        assert_eq!((payload.len(), payload.segments().len()), (200_002, 5));
+        let bytes = payload.to_bytes();
+        assert!(bytes.starts_with(b"ab") && bytes[2..].iter().all(|&byte| byte == 0));
     }
 }
