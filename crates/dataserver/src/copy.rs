@@ -40,7 +40,7 @@ impl Objects {
         let mut bytes = 0u64;
         for piece in pieces {
             end_of(piece.from, piece.len)?;
-            end_of(piece.to, piece.len)?;
+            self.end_in_file(piece.to, piece.len)?;
             bytes = bytes.saturating_add(piece.len);
         }
         let from_object = source.find(from.name)?;

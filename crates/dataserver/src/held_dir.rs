@@ -14,6 +14,8 @@ use rustix::io::Errno;
 
 /// Files that are made: for the server's user alone.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// All file systems of data servers hold files of so many bytes: 1 GiB.
+const LEAST: u64 = 1 << 30;
 /// Attribute that is set and removed, to see whether there are any.
 const PROBE: &str = "user.heorot.probe";
 /// Directories that are made: for the server's user alone.
@@ -48,6 +50,26 @@ impl HeldDir {
             let _ = rustix::fs::fremovexattr(&self.file, PROBE);
         }
         set != Err(Errno::OPNOTSUPP)
+    }
+
+    /// Bytes of the longest file that its file system can hold, by trial on a file without a name; where there is none
+    /// such, the most that the kernel takes.
+    pub(crate) fn longest_file(&self) -> u64 {
+        let most = i64::MAX as u64;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(&self.file, ".", flags, FILE_MODE).map(File::from) else {
+            return most;
+        };
+        let holds = |len: u64| file.set_len(len).is_ok();
+        if holds(most) || !holds(LEAST) {
+            return most;
+        }
+        let (mut held, mut refused) = (LEAST, most);
+        while refused - held > 1 {
+            let middle = held + (refused - held) / 2;
+            if holds(middle) { held = middle } else { refused = middle }
+        }
+        held
     }
 
     /// Its path when it was opened.

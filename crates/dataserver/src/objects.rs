@@ -132,6 +132,8 @@ pub struct Objects {
     /// statvfs when ext4 has become so by an error.
     refuses_changes: AtomicBool,
     lost: AtomicBool,
+    /// Bytes of the longest file that the file system can hold.
+    longest: u64,
     pub(crate) capacity: Capacity,
     pub(crate) count: AtomicU64,
 }
@@ -148,6 +150,7 @@ impl Objects {
         count: u64,
     ) -> Self {
         Self {
+            longest: root.longest_file(),
             root,
             disk,
             pool: POOL.clone(),
@@ -232,13 +235,19 @@ impl Objects {
         data: &Payload,
     ) -> Result<WriteVerifier, ObjectError> {
         self.check()?;
-        end_of(offset, data.len() as u64)?;
+        self.end_in_file(offset, data.len() as u64)?;
         // Before the write: a sync that fails from here on may take these bytes with it.
         let verifier = self.verifier();
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.take_room(data.len() as u64)?;
         self.write_in_room(object, offset, data)?;
         Ok(verifier)
+    }
+
+    /// The end of a run of bytes that a file here can hold.
+    pub(crate) fn end_in_file(&self, offset: u64, len: u64) -> Result<u64, ObjectError> {
+        end_of(offset, len)
+            .and_then(|end| if end <= self.longest { Ok(end) } else { Err(ObjectError::TooLarge) })
     }
 
     /// Writes `data` at `offset`, for which there is room.

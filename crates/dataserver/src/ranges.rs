@@ -98,7 +98,7 @@ impl Objects {
     /// [`ObjectError`].
     pub fn reserve(&self, object: ObjectRef, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
         self.check()?;
-        let end = end_of(offset, len)?;
+        let end = self.end_in_file(offset, len)?;
         let free = self.space()?.free;
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;

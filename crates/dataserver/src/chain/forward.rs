@@ -311,9 +311,9 @@ impl Chains {
                     return Ok(chain);
                 }
                 Ok(Ok(())) => continue,
-                Ok(Err(status @ (Status::NoSpace | Status::NotSupported | Status::Damaged)))
-                    if change.can_be_taken_back() =>
-                {
+                Ok(Err(
+                    status @ (Status::NoSpace | Status::Invalid | Status::NotSupported | Status::Damaged),
+                )) if change.can_be_taken_back() => {
                     return Err(NotPassed::Refused(status));
                 }
                 Ok(Err(status)) => format!("it answers {status:?}"),

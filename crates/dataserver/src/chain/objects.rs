@@ -9,7 +9,7 @@ use wire::xdr::Payload;
 
 use crate::epoch::{Entry, Mark, ObjectRef};
 use crate::object::{ObjectName, ObjectStat};
-use crate::objects::{ObjectError, Objects, end_of};
+use crate::objects::{ObjectError, Objects};
 
 /// State of an object before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Objects {
     /// `dirty`, and there is room for `bytes`, which is taken. False: [`Objects::prepare`] finds out.
     pub(crate) fn is_ready(&self, object: ObjectRef, dirty: &Range<u64>, bytes: u64) -> bool {
         self.check().is_ok()
-            && end_of(dirty.start, bytes).is_ok()
+            && self.end_in_file(dirty.start, bytes).is_ok()
             && self.open.lock().get(&object.name).is_some_and(|open| {
                 matches!(open.gate.enter(object.epoch), Entry::Entered(_))
                     && (dirty.is_empty() || open.noted.has(dirty))
@@ -89,7 +89,7 @@ impl Objects {
         bytes: u64,
     ) -> Result<Ready, ObjectError> {
         self.check()?;
-        end_of(dirty.start, bytes)?;
+        self.end_in_file(dirty.start, bytes)?;
         let open = self.find(object.name)?;
         let ready = match open.gate.enter(object.epoch) {
             Entry::Entered(_) => Ready::Now,
@@ -141,7 +141,7 @@ impl Objects {
 
     /// Sets the length of an object, longer or shorter, whatever its epoch is.
     pub(crate) fn set_length(&self, name: ObjectName, len: u64) -> Result<(), ObjectError> {
-        end_of(len, 0)?;
+        self.end_in_file(len, 0)?;
         let open = self.find(name)?;
         if len > 0 {
             self.begin_sums(&name, &open, 0)?;

@@ -7,15 +7,16 @@ use host::SystemEntropy;
 use nfs::{Answer, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
 use tokio::sync::Semaphore;
 use wire::data::{Call, PROGRAM, Procedure, Reply, Run, Status, VERSION};
-use wire::data::{list, read_plus, seek, write};
+use wire::data::{allocate, list, read_plus, seek, write};
 use wire::handle::ObjectHandle;
 use wire::rpc::Rejection;
 
 use crate::{Away, In, Refilling, World, call, key, peer_key, until};
 
-/// A member without room.
+/// A member that refuses writes: for want of room, most often.
 struct Full {
     auth: PeerAuth,
+    status: Status,
     /// Bytes of its object.
     bytes: &'static [u8],
     /// Writes that it may answer.
@@ -40,7 +41,7 @@ impl PrivateProgram for Full {
             let reply = match Call::of_number(call.header.procedure, &mut call.arguments)? {
                 Call::Write(_) => {
                     self.answers.acquire().await.unwrap().forget();
-                    Reply::Write(Err(Status::NoSpace))
+                    Reply::Write(Err(self.status))
                 }
                 Call::ReadPlus(_) if self.bytes.is_empty() => Reply::ReadPlus(Err(Status::ChainWaits)),
                 Call::ReadPlus(args) => {
@@ -61,8 +62,12 @@ async fn full(bytes: &'static [u8]) -> Server {
 }
 
 async fn slow_full(bytes: &'static [u8], answers: Arc<Semaphore>) -> Server {
+    refuses(Status::NoSpace, bytes, answers).await
+}
+
+async fn refuses(status: Status, bytes: &'static [u8], answers: Arc<Semaphore>) -> Server {
     let auth = PeerAuth::new(peer_key(), Arc::new(SystemEntropy));
-    let full = Arc::new(nfs::Authenticated(Arc::new(Full { auth, bytes, answers })));
+    let full = Arc::new(nfs::Authenticated(Arc::new(Full { auth, status, bytes, answers })));
     let any = "127.0.0.1:0".parse().unwrap();
     Server::start(any, Programs::new(vec![full]), Limits::default(), Arc::default()).await.unwrap()
 }
@@ -80,6 +85,46 @@ async fn a_write_that_the_next_member_has_no_room_for_is_taken_back() {
     assert_eq!(world.read(0, 5, 0, 10).await.unwrap(), &b"before"[..], "the lock is free");
     assert_eq!(world.write(0, 5, 4, &b"XXXX"[..]).await, Err(Status::NoSpace));
     assert_eq!(world.bytes_at(0, 5).unwrap(), b"before", "it is not longer");
+}
+
+/// Its file system has shorter files than the head's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_beyond_the_longest_file_of_the_next_member_is_taken_back() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    let shorter = refuses(Status::Invalid, b"before", Arc::new(Semaphore::new(10))).await;
+    world.instead.insert(1, shorter.address());
+    world.change(&[In, In]);
+    assert_eq!(world.write(0, 5, 4, &b"XXXX"[..]).await, Err(Status::Invalid));
+    assert_eq!(world.bytes_at(0, 5).unwrap(), b"before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_beyond_the_longest_file_is_refused_and_nothing_waits_for_it() {
+    let world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    let file = tempfile::tempfile().unwrap();
+    // 16 TiB of ext4; where no length is refused, an offset that none can have.
+    let beyond =
+        (34..63).map(|bits| 1 << bits).find(|len| file.set_len(*len).is_err()).unwrap_or(i64::MAX as u64);
+    // More than the places that such changes share.
+    for n in 0..100 {
+        let node = n as usize % 2;
+        let offset = beyond + n * 4096;
+        assert_eq!(world.write(node, 5, offset, &b"XX"[..]).await, Err(Status::Invalid), "write {n}");
+        assert_eq!(
+            world.truncate(node, world.at(node, 5), offset).await,
+            Err(Status::Invalid),
+            "truncate {n}"
+        );
+        let allocate = allocate::Args { handle: world.at(node, 5), offset, len: 10, ask: false };
+        let allocated: allocate::Res = call(&world.peer(node), Procedure::Allocate, &allocate).await.unwrap();
+        assert_eq!(allocated, Err(Status::Invalid), "allocate {n}");
+    }
+    assert_eq!(world.equal(5).unwrap(), b"before");
+    assert_eq!(world.write(1, 5, 0, &b"after "[..]).await.map(drop), Ok(()));
 }
 
 /// The metaserver asks so whether the column may move to another chain.
