@@ -12,9 +12,11 @@
 //! Changes of chains make new devices only until enough devices without the missing chains are known, and
 //! never more than [`DEVICES_MAX`].
 
+mod spread;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use namespace::{COLUMNS_MAX, Chain, ChainId, DeviceId, FileLayout, MemberState, TargetId};
+use namespace::{COLUMNS_MAX, COPIES_MAX, Chain, ChainId, DeviceId, FileLayout, MemberState, TargetId};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::data::Data;
@@ -45,12 +47,27 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub chain: ChainId,
-    /// Its head, or only target: the columns of a file have different ones, as far as there are.
-    pub head: TargetId,
+    /// Its members in their order, the head first: the columns of a file have different ones at each place, as far as
+    /// there are.
+    pub members: [Option<TargetId>; COPIES_MAX],
     /// Bytes that can be written.
     pub free: u64,
     /// True if it has free space for more than a moment.
     pub has_room: bool,
+}
+
+impl Candidate {
+    /// A chain of these members, of which there is at least one.
+    fn new(chain: ChainId, members: &[TargetId], free: u64, has_room: bool) -> Option<Self> {
+        members.first()?;
+        let mut places = [None; COPIES_MAX];
+        places.iter_mut().zip(members).for_each(|(place, member)| *place = Some(*member));
+        Some(Self { chain, members: places, free, has_room })
+    }
+
+    fn head(&self) -> TargetId {
+        self.members[0].unwrap_or(TargetId(self.chain.0))
+    }
 }
 
 /// Placement of one file: the device's chains and the index of the first.
@@ -152,7 +169,7 @@ fn total(usable: &[Candidate]) -> i128 {
 
 /// Number of different heads.
 fn heads(candidates: &[Candidate]) -> usize {
-    candidates.iter().map(|candidate| candidate.head).collect::<BTreeSet<_>>().len()
+    candidates.iter().map(Candidate::head).collect::<BTreeSet<_>>().len()
 }
 
 impl Data {
@@ -161,11 +178,9 @@ impl Data {
     pub(crate) fn candidates(&self, copies: u8) -> Vec<Candidate> {
         let usable = self.cluster.data_servers.usable();
         if copies < 2 {
-            let single = |u: cluster::Usable| {
-                let (chain, head) = (u.target.into(), u.target);
-                Candidate { chain, head, free: u.free, has_room: u.has_room }
-            };
-            return usable.into_iter().map(single).collect();
+            let single =
+                |u: cluster::Usable| Candidate::new(u.target.into(), &[u.target], u.free, u.has_room);
+            return usable.into_iter().filter_map(single).collect();
         }
         let usable: BTreeMap<TargetId, cluster::Usable> = usable.into_iter().map(|u| (u.target, u)).collect();
         let chains = self.cluster.chains();
@@ -173,11 +188,11 @@ impl Data {
         let candidate = |chain: &Chain| {
             let members: Vec<&cluster::Usable> =
                 chain.with_state(MemberState::In).map_while(|target| usable.get(&target)).collect();
-            let head = members.first()?.target;
             let free = members.iter().map(|u| u.free).min()?;
             let is_whole = members.len() >= usize::from(chain.copies);
             let has_room = !self.cluster.has_no_room(chain);
-            Some((is_whole, Candidate { chain: chain.id, head, free, has_room }))
+            let members: Vec<TargetId> = members.iter().map(|u| u.target).collect();
+            Some((is_whole, Candidate::new(chain.id, &members, free, has_room)?))
         };
         let (whole, partly): (Vec<_>, Vec<_>) =
             of_copies.filter_map(candidate).partition(|(is_whole, _)| *is_whole);
@@ -219,11 +234,7 @@ impl State {
         let mut by_credit: Vec<&Candidate> = usable.iter().collect();
         // At equal credit the lower id comes first, so that the order is always the same.
         by_credit.sort_by_key(|u| (-credit(&u.chain), u.chain));
-        // The best of each head, then the others.
-        let mut seen = BTreeSet::new();
-        let (first, others): (Vec<&Candidate>, Vec<_>) =
-            by_credit.into_iter().partition(|u| seen.insert(u.head));
-        let mut best: Vec<ChainId> = first.into_iter().chain(others).map(|u| u.chain).take(width).collect();
+        let mut best = spread::spread(&by_credit, width);
         best.sort_unstable();
         if self.devices.contains_key(&best) {
             return best;
@@ -270,7 +281,7 @@ mod tests {
     use super::*;
 
     fn disk(id: u64, free_gib: u64) -> Candidate {
-        Candidate { chain: ChainId(id), head: TargetId(id), free: free_gib << 30, has_room: free_gib > 0 }
+        Candidate::new(ChainId(id), &[TargetId(id)], free_gib << 30, free_gib > 0).unwrap()
     }
 
     fn disks(free_gib: &[u64]) -> Vec<Candidate> {
