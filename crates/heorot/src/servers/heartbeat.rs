@@ -209,6 +209,11 @@ async fn register(
              a backup of it, or have it join the metaservers that still have it; nothing here is touched"
                 .into(),
         ),
+        Ok(Err(wire::cluster::Status::Delay)) => Err(
+            "it has no leader or no room for the change now, or another process of this data server has registered since this \
+             one: if this lasts, look for a machine with a copy of this one's data directory, such as a clone, and stop it there"
+                .into(),
+        ),
         Ok(Err(status)) => Err(format!("the metaserver answers {status:?}")),
         Err(error) => Err(error.to_string()),
     }
