@@ -53,6 +53,9 @@ pub struct Cluster {
     pub data_servers: u16,
     /// Number of data servers over which Heorot stripes a file; default: all.
     pub stripe_columns: Option<u16>,
+    /// Number of data servers that keep each byte of a file of Heorot.
+    #[serde(default = "Cluster::one")]
+    pub copies: u16,
     /// Stripe unit; default: Heorot's.
     pub stripe_unit_kib: Option<u32>,
     /// Speed of each link, in place of [`Config::mbit`]: a large cluster needs slower links on the same CPUs.
@@ -125,6 +128,10 @@ impl Config {
         if self.clusters.iter().any(|cluster| cluster.clients == 0) {
             return Err("clients = 0: a run needs at least 1".into());
         }
+        if let Some(cluster) = self.clusters.iter().find(|c| !(1..=c.data_servers).contains(&c.copies)) {
+            let (copies, servers) = (cluster.copies, cluster.data_servers);
+            return Err(format!("copies = {copies}: it is 1 to {servers}, the number of data servers"));
+        }
         let idle = |run: &&Run| run.here.is_none() && run.first.is_none() && run.each.is_none();
         if let Some(run) = self.runs.iter().find(idle) {
             return Err(format!("run {:?} has no command: give here, first or each", run.name));
@@ -154,7 +161,10 @@ impl Cluster {
         let clients = count(self.clients, "client");
         match self.system {
             System::Heorot => {
-                format!("{}, {clients}, {}", self.system.name(), count(self.data_servers, "data server"))
+                let servers = count(self.data_servers, "data server");
+                let copies =
+                    if self.copies == 1 { String::new() } else { format!(", {} copies", self.copies) };
+                format!("{}, {clients}, {servers}{copies}", self.system.name())
             }
             System::Ganesha => format!("{}, {clients}", self.system.name()),
         }
@@ -194,6 +204,7 @@ mod tests {
         for (from, to, said) in [
             ("clients = 1", "clients = 0", "clients = 0"),
             ("clients = 1", "clients = 1\nfoo = 2", "unknown field `foo`"),
+            ("clients = 1", "clients = 1\ncopies = 2", "copies = 2"),
             ("'heorot'", "'lustre'", "unknown variant `lustre`"),
             ("first = 'true'", "", "no command"),
             ("mbit = 100", "mbit = 100\nmount = 'vers=2'", "vers=4.2"),

@@ -1,7 +1,6 @@
 //! Experiment: one cluster of a configuration, built, measured with a plain TCP stream, loaded, and removed.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -49,6 +48,8 @@ pub struct Report {
     pub text: String,
     /// Results in `{json}`, if the run wrote any.
     pub results: Option<Results>,
+    /// User and system seconds of all servers meanwhile.
+    pub cpu_seconds: f64,
 }
 
 /// Running cluster, mounted on all its clients.
@@ -80,7 +81,7 @@ impl Experiment {
             System::Heorot => {
                 let (metaservers, data_servers) = (cluster.metaservers, cluster.data_servers);
                 let heorot = Heorot::start(&lab, &program, metaservers, data_servers, link)?;
-                heorot.stripe(&program, cluster.columns(), cluster.stripe_unit_kib)?;
+                heorot.stripe(&program, cluster)?;
                 Servers::Heorot(heorot)
             }
             System::Ganesha => {
@@ -158,6 +159,7 @@ impl Experiment {
     /// When a command fails or exceeds the timeout.
     pub fn run(&self, run: &Run) -> Result<Report> {
         let timeout = Duration::from_secs(run.minutes_max * 60);
+        let cpu_seconds = self.cpu_seconds()?;
         let json_here = self.lab.folder().join("here.json");
         let here = run.here.as_deref().map(|command| {
             let script = self.fill_in(command, &json_here.display().to_string());
@@ -180,7 +182,9 @@ impl Experiment {
         for running in running {
             let output = running.wait(timeout)?;
             if output.status != 0 {
-                return Err(Error::Impossible(format!("run {:?} on a client: {output}", run.name)));
+                // The cause may be on this machine.
+                let here = here.as_ref().map_or_else(String::new, Here::said);
+                return Err(Error::Impossible(format!("run {:?} on a client: {output}\n{here}", run.name)));
             }
             text += &output.text;
         }
@@ -189,7 +193,14 @@ impl Experiment {
         }
         let files = [json_here, self.clients[0].exchange().join("result.json")];
         let results = files.iter().find_map(|file| take(file)).transpose()?;
-        Ok(Report { text, results })
+        Ok(Report { text, results, cpu_seconds: self.cpu_seconds()? - cpu_seconds })
+    }
+
+    fn cpu_seconds(&self) -> Result<f64> {
+        match &self.servers {
+            Servers::Heorot(heorot) => heorot.cpu_seconds(),
+            Servers::Ganesha(ganesha, _) => ganesha.cpu_seconds(),
+        }
     }
 
     fn fill_in(&self, command: &str, json: &str) -> String {
@@ -232,14 +243,18 @@ impl Here {
         Ok(Here { process, output: output.into(), started: Instant::now() })
     }
 
+    /// Its output so far.
+    fn said(&self) -> String {
+        fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
     fn wait(mut self, timeout: Duration, name: &str) -> Result<String> {
         loop {
             interrupt::check()?;
-            let mut text = String::new();
             match self.process.try_wait() {
                 Ok(None) if self.started.elapsed() < timeout => std::thread::sleep(POLL),
                 ended => {
-                    let _ = fs::File::open(&self.output).and_then(|mut file| file.read_to_string(&mut text));
+                    let text = self.said();
                     return match ended {
                         Ok(Some(status)) if status.success() => Ok(text),
                         Ok(Some(status)) => {

@@ -52,6 +52,14 @@ impl Ganesha {
         Ok(Ganesha { address, server })
     }
 
+    /// User and system seconds of the server until now.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        self.server.cpu_seconds()
+    }
+
     /// Script that mounts the folder on `mount_point`, with `vers=4.2`.
     pub fn mount_script(&self, mount_point: &str) -> String {
         let host = self.address.ip();

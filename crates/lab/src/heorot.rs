@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::config::Cluster;
 use crate::{Error, Lab, Link, Namespace, Ready, Result, Server, interrupt};
 
 /// NFS port of a metaserver.
@@ -189,13 +190,15 @@ impl Heorot {
         &self.namespaces
     }
 
-    /// Sets the stripe of new files: number of data servers, and stripe unit in KiB.
+    /// Sets the stripe of new files, and the number of their copies.
     ///
     /// # Errors
     /// When the metaserver refuses.
-    pub fn stripe(&self, program: &Path, columns: u16, unit_kib: Option<u32>) -> Result<()> {
-        let mut words =
-            vec!["stripe".into(), "set".into(), "/".into(), "--columns".into(), columns.to_string()];
+    pub fn stripe(&self, program: &Path, cluster: &Cluster) -> Result<()> {
+        let (columns, copies, unit_kib) =
+            (cluster.columns().to_string(), cluster.copies.to_string(), cluster.stripe_unit_kib);
+        let words = ["stripe", "set", "/", "--columns", &columns, "--copies", &copies];
+        let mut words: Vec<String> = words.map(String::from).into();
         words.extend(unit_kib.into_iter().flat_map(|kib| ["--unit".into(), format!("{kib}KiB")]));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = self.ask(program, &words)?;
@@ -204,6 +207,14 @@ impl Heorot {
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(Error::Refused { command: format!("heorot {}", words.join(" ")), said })
+    }
+
+    /// User and system seconds of all servers until now.
+    ///
+    /// # Errors
+    /// When one of them does not run.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        self.servers.iter().map(Server::cpu_seconds).sum()
     }
 
     /// Runs `heorot WORDS --admin DIRECTORY`.

@@ -18,6 +18,7 @@ mod boot;
 mod client;
 mod command;
 pub mod config;
+mod cpu;
 pub mod disk;
 mod error;
 pub mod experiment;
@@ -36,6 +37,7 @@ pub mod table;
 mod xstate;
 
 pub use client::{Client, Output, Running};
+pub use cpu::cpu_seconds;
 pub use error::{Error, Result};
 pub use ganesha::Ganesha;
 pub use heorot::Heorot;

@@ -82,6 +82,7 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
         results.system = format!("{}, {version}", cluster.system.name());
         table::set_bounds(&mut results, cluster, config.mount != "vers=3", speed);
         println!("{}:\n\n{}{}", run.name, table::HEADING, table::rows(&results));
+        println!("{}\n", table::cpu(&results, report.cpu_seconds));
         say_speed(experiment.link(), speed);
         if let Some(folder) = out {
             let file = folder.join(format!("{name}-{}.json", run.name));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::{Error, Namespace, Result, interrupt, remains};
+use crate::{Error, Namespace, Result, cpu_seconds, interrupt, remains};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60); // ganesha takes seconds on a busy machine
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -73,6 +73,15 @@ impl Server {
     /// Process id, if started.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
+    }
+
+    /// User and system seconds of the process until now, including those of its ended threads.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let pid = self.pid().ok_or_else(|| Error::Impossible(format!("{} does not run", self.name)))?;
+        cpu_seconds(pid)
     }
 
     /// Whether the process runs.

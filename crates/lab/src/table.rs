@@ -62,7 +62,7 @@ fn bound(
         client_cpu: None,
         uplink: None,
         switch: None,
-        replication: 1,
+        replication: if straight { cluster.copies.into() } else { 1 },
         stripe_width: Some(stripe_width.into()),
     };
     let solution = Solution::of(&Setup::new(hardware, Load { clients, direction, files }).ok()?);
@@ -94,6 +94,14 @@ pub fn rows(results: &Results) -> String {
         };
     }
     text
+}
+
+/// CPU time of all servers for each GiB that the run moved.
+#[must_use]
+pub fn cpu(results: &Results, seconds: f64) -> String {
+    let bytes: u64 = results.measurements.iter().map(|measurement| measurement.bytes).sum();
+    let gib = bytes as f64 / f64::from(1 << 30);
+    format!("CPU time of all servers: {seconds:.2} s, {:.2} s for each of {gib:.2} GiB.", seconds / gib)
 }
 
 fn rate(measurement: &Measurement) -> f64 {
