@@ -14,8 +14,6 @@ use rustix::io::Errno;
 
 /// Files that are made: for the server's user alone.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// All file systems of data servers hold files of so many bytes: 1 GiB.
-const LEAST: u64 = 1 << 30;
 /// Attribute that is set and removed, to see whether there are any.
 const PROBE: &str = "user.heorot.probe";
 /// Directories that are made: for the server's user alone.
@@ -53,21 +51,32 @@ impl HeldDir {
     }
 
     /// Bytes of the longest file that its file system can hold, by trial on a file without a name; where there is none
-    /// such, the most that the kernel takes.
+    /// such, the most that the kernel takes of this process.
     pub(crate) fn longest_file(&self) -> u64 {
-        let most = i64::MAX as u64;
+        // Beyond the limit of the process, the kernel would end it.
+        let of_process = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        let most = of_process.unwrap_or(u64::MAX).min(i64::MAX as u64);
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let Ok(file) = rustix::fs::openat(&self.file, ".", flags, FILE_MODE).map(File::from) else {
             return most;
         };
-        let holds = |len: u64| file.set_len(len).is_ok();
-        if holds(most) || !holds(LEAST) {
-            return most;
-        }
-        let (mut held, mut refused) = (LEAST, most);
+        let is_too_long = |len: u64| match rustix::fs::ftruncate(&file, len) {
+            Ok(()) => Some(false),
+            Err(Errno::FBIG | Errno::INVAL) => Some(true),
+            // Of the disk, and not of the length.
+            Err(_) => None,
+        };
+        let (mut held, mut refused) = match is_too_long(most) {
+            Some(true) => (0, most),
+            Some(false) | None => return most,
+        };
         while refused - held > 1 {
             let middle = held + (refused - held) / 2;
-            if holds(middle) { held = middle } else { refused = middle }
+            match is_too_long(middle) {
+                Some(false) => held = middle,
+                Some(true) => refused = middle,
+                None => return most,
+            }
         }
         held
     }

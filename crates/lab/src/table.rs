@@ -101,7 +101,9 @@ pub fn rows(results: &Results) -> String {
 pub fn cpu(results: &Results, seconds: f64) -> String {
     let bytes: u64 = results.measurements.iter().map(|measurement| measurement.bytes).sum();
     let gib = bytes as f64 / f64::from(1 << 30);
-    format!("CPU time of all servers: {seconds:.2} s, {:.2} s for each of {gib:.2} GiB.", seconds / gib)
+    let of_each =
+        if bytes == 0 { String::new() } else { format!(", {:.2} s for each of {gib:.2} GiB", seconds / gib) };
+    format!("CPU time of all servers: {seconds:.2} s{of_each}.")
 }
 
 fn rate(measurement: &Measurement) -> f64 {

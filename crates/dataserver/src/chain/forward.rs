@@ -107,6 +107,10 @@ impl Chains {
     pub(super) async fn not_prepared(&self, found: &Found, error: ObjectError) -> Trouble {
         match error {
             ObjectError::NoSpace if self.is_refilled_here(found) => self.own_failure(found, error),
+            // Its file system has shorter files than those of the members that are in.
+            ObjectError::TooLarge if self.is_refilled_here(found) && self.leave(found, error) => {
+                Status::ChainWaits.into()
+            }
             ObjectError::NoSpace => error.into(),
             ObjectError::Busy => Status::ChainWaits.into(),
             ObjectError::Lost if found.handle.chain_version == 0 => self.lost(found).await,
@@ -236,7 +240,16 @@ impl Chains {
         if passed == Err(NotPassed::NoMember) {
             return Err(Status::StaleChain.into());
         }
-        let reserve = own.map_err(|error| self.own_failure(&found, error))?;
+        let reserve = match (own, &passed) {
+            // A part may have been written here, which is taken back below.
+            (Err(ObjectError::TooLarge), Err(NotPassed::Refused(Status::Invalid))) => None,
+            // The file system told a longer file than it has.
+            (Err(error @ ObjectError::TooLarge), Ok(chain)) if chain.has_next_in(found.handle.target) => {
+                self.leave(&found, error);
+                return Err(Status::ChainWaits.into());
+            }
+            (own, _) => own.map_err(|error| self.own_failure(&found, error))?,
+        };
         match passed {
             Ok(chain) => {
                 drop(lock);

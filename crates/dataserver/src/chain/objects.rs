@@ -9,7 +9,7 @@ use wire::xdr::Payload;
 
 use crate::epoch::{Entry, Mark, ObjectRef};
 use crate::object::{ObjectName, ObjectStat};
-use crate::objects::{ObjectError, Objects};
+use crate::objects::{ObjectError, Objects, end_of};
 
 /// State of an object before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,12 +73,17 @@ impl Objects {
     /// `dirty`, and there is room for `bytes`, which is taken. False: [`Objects::prepare`] finds out.
     pub(crate) fn is_ready(&self, object: ObjectRef, dirty: &Range<u64>, bytes: u64) -> bool {
         self.check().is_ok()
-            && self.end_in_file(dirty.start, bytes).is_ok()
+            && self.end_of_change(dirty, bytes).is_ok()
             && self.open.lock().get(&object.name).is_some_and(|open| {
                 matches!(open.gate.enter(object.epoch), Entry::Entered(_))
                     && (dirty.is_empty() || open.noted.has(dirty))
                     && self.capacity.take_known(bytes)
             })
+    }
+
+    /// A change without new bytes does not lengthen the object: it may be anywhere.
+    fn end_of_change(&self, dirty: &Range<u64>, bytes: u64) -> Result<u64, ObjectError> {
+        if bytes > 0 { self.end_in_file(dirty.start, bytes) } else { end_of(dirty.start, 0) }
     }
 
     /// Finds the object, compares epochs, notes that the bytes `dirty` may change, and takes room for `bytes`.
@@ -89,7 +94,7 @@ impl Objects {
         bytes: u64,
     ) -> Result<Ready, ObjectError> {
         self.check()?;
-        self.end_in_file(dirty.start, bytes)?;
+        self.end_of_change(&dirty, bytes)?;
         let open = self.find(object.name)?;
         let ready = match open.gate.enter(object.epoch) {
             Entry::Entered(_) => Ready::Now,

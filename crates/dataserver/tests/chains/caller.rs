@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use host::{Entropy, SeededEntropy};
-use nfs::Peer;
+use nfs::{CallFailure, Peer};
 use parking_lot::Mutex;
 use wire::data::{Procedure, Status};
 use wire::handle::{FileHandle, ObjectHandle};
@@ -138,7 +138,7 @@ impl Caller {
                     Ok(Err(status)) if !is_final(status) => why = format!("{status:?}"),
                     Ok(result) => return Done { result, unanswered },
                     Err(error) => {
-                        unanswered += 1;
+                        unanswered += u32::from(!matches!(error, CallFailure::Connect(_)));
                         why = error.to_string();
                     }
                 }

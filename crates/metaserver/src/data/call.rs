@@ -202,7 +202,8 @@ fn refused(status: data::Status) -> FileError {
         // Nothing was done: the chain is about to change, or has changed.
         data::Status::StaleChain | data::Status::ChainWaits => FileError::Away,
         data::Status::ReadOnly => FileError::ReadOnly,
-        data::Status::Invalid => FileError::Invalid,
+        // Beyond the longest file of the data server's file system.
+        data::Status::Invalid => FileError::TooLarge,
         data::Status::NotSupported => FileError::NotSupported,
         // The data server has logged the object or target, and reports the target's condition.
         data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost | data::Status::Damaged => {

@@ -233,20 +233,29 @@ impl State {
         let credit = |chain: &ChainId| self.credit.get(chain).copied().unwrap_or_default();
         let mut by_credit: Vec<&Candidate> = usable.iter().collect();
         // At equal credit the lower id comes first, so that the order is always the same.
-        by_credit.sort_by_key(|u| (-credit(&u.chain), u.chain));
+        by_credit.sort_by_cached_key(|u| (-credit(&u.chain), u.chain));
         let mut best = spread::spread(&by_credit, width);
         best.sort_unstable();
         if self.devices.contains_key(&best) {
             return best;
         }
         let ascends = |chains: &[ChainId]| chains.windows(2).all(|pair| pair[0] < pair[1]);
-        let can = |chain: &ChainId| usable.iter().any(|u| u.chain == *chain);
-        let known = self.devices.keys().filter(|chains| ascends(chains) && chains.iter().all(can));
+        let mut by_id: Vec<&Candidate> = usable.iter().collect();
+        by_id.sort_by_key(|u| u.chain);
+        let find = |chain: &ChainId| by_id.binary_search_by_key(chain, |u| u.chain).ok().map(|at| by_id[at]);
+        // Members may have changed their places since the device was made.
+        let unevenness = |chains: &[ChainId]| spread::unevenness(chains.iter().filter_map(find));
+        let known =
+            self.devices.keys().filter(|chains| ascends(chains) && chains.iter().all(|c| find(c).is_some()));
         let known: Vec<_> = known.collect();
-        let of_width = || known.iter().filter(|chains| chains.len() == width);
         let sum = |chains: &[ChainId]| chains.iter().map(credit).sum::<i128>();
-        if of_width().count() >= devices_wanted(usable.len()) {
-            return of_width().max_by_key(|chains| sum(chains)).map_or(best, |found| found.to_vec());
+        let best_unevenness = unevenness(&best);
+        let even: Vec<_> = known
+            .iter()
+            .filter(|chains| chains.len() == width && unevenness(chains) <= best_unevenness)
+            .collect();
+        if even.len() >= devices_wanted(usable.len()) {
+            return even.into_iter().max_by_key(|chains| sum(chains)).map_or(best, |found| found.to_vec());
         }
         if self.devices.len() >= DEVICES_MAX {
             let nearest = known.iter().max_by_key(|chains| (chains.len().min(width), sum(chains)));
@@ -359,6 +368,27 @@ mod tests {
         assert_eq!(placement.choose(&all, 0).unwrap().chains.len(), 12);
         assert_eq!(placement.choose(&all, 100).unwrap().chains.len(), 12);
         assert_eq!(placement.choose(&[], 1), None);
+    }
+
+    /// Devices of before this rule, and of chains whose members have changed their places.
+    #[test]
+    fn uneven_devices_are_not_used_where_an_even_one_can_be_had() {
+        let pairs =
+            (0..4u64).flat_map(|head| (0..4).filter(move |next| *next != head).map(move |next| (head, next)));
+        let chain = |(id, (head, next)): (u64, (u64, u64))| {
+            Candidate::new(ChainId(id), &[TargetId(head), TargetId(next)], 1 << 30, true).unwrap()
+        };
+        let usable: Vec<_> = (0..).zip(pairs).map(chain).collect();
+        let placement = Placement::default();
+        // All sets with four heads.
+        let sets = (0..81u64).map(|n| [n % 3, 3 + n / 3 % 3, 6 + n / 9 % 3, 9 + n / 27].map(ChainId));
+        sets.zip(1..).for_each(|(chains, id)| placement.learn(chains.to_vec(), DeviceId(id)));
+        for choice in place(&placement, &usable, 4, 200) {
+            let next = |chain: &ChainId| usable.iter().find(|u| u.chain == *chain).and_then(|u| u.members[1]);
+            let next: BTreeSet<_> = choice.chains.iter().filter_map(next).collect();
+            assert_eq!(next.len(), 4, "{choice:?}");
+        }
+        assert_eq!(placement.lock().devices.len(), 81, "no more are made");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! Calls of others to the writers' objects: COMMITs, some with an epoch that a raise has overtaken, and questions for
-//! the length. They change nothing that a writer reads.
+//! COMMITs of the writers' objects by another caller, some with an epoch that a raise has overtaken. They change nothing
+//! that a writer reads.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use wire::data::{Procedure, Status, commit, stat};
+use wire::data::{Procedure, Status, commit};
 
 use super::writer::Shared;
 use crate::caller::Caller;
 
 /// Pause between two calls, at most, in ms.
-const PAUSE_MAX: u64 = 30;
+const PAUSE_MAX: u64 = 150;
 
 pub struct Meddler {
     shared: Shared,
@@ -28,11 +28,7 @@ impl Meddler {
             self.shared.rest_if_told().await;
             tokio::time::sleep(Duration::from_millis(self.caller.below(PAUSE_MAX))).await;
             let Some(inode) = self.some_object() else { continue };
-            if self.caller.below(2) == 0 {
-                self.commit(inode).await;
-            } else {
-                self.ask(inode).await;
-            }
+            self.commit(inode).await;
         }
     }
 
@@ -48,18 +44,11 @@ impl Meddler {
         let args = |handle| commit::Args { handle };
         let done = self.caller.try_call::<commit::ResOk, _>((inode, epoch), Procedure::Commit, args).await;
         self.shared.end_sync(inode, done.unanswered > 0);
-        expect(inode, done.result.map(drop));
+        // The object may have been removed or raised meanwhile.
+        let result = done.result.map(drop);
+        assert!(
+            matches!(result, Ok(()) | Err(Status::Stale | Status::StaleEpoch)),
+            "object {inode}: {result:?}"
+        );
     }
-
-    async fn ask(&mut self, inode: u64) {
-        let epoch = self.shared.with(inode, |object| object.epoch);
-        let args = |handle| stat::Args { handles: vec![handle], sync: false };
-        let done = self.caller.try_call::<stat::ResOk, _>((inode, epoch), Procedure::Stat, args).await;
-        expect(inode, done.result.map(drop));
-    }
-}
-
-/// The object may have been removed or raised meanwhile.
-fn expect(inode: u64, result: Result<(), Status>) {
-    assert!(matches!(result, Ok(()) | Err(Status::Stale | Status::StaleEpoch)), "object {inode}: {result:?}");
 }

@@ -265,7 +265,10 @@ impl Story {
     /// All members are mended.
     async fn come_to_rest(&mut self) {
         let began = Instant::now();
-        while self.states.iter().any(|state| *state != In) || self.alive.contains(&false) {
+        while self.states.iter().any(|state| *state != In)
+            || self.alive.contains(&false)
+            || !self.are_late.is_empty()
+        {
             assert!(began.elapsed() < TIME_MAX, "the members are refilled in vain");
             for node in 0..self.states.len() {
                 match (self.alive[node], self.states[node]) {
@@ -398,5 +401,7 @@ fn what_was_acknowledged_is_there_and_members_are_equal_after_every_story() {
     });
     let (lost, by_logs) = *told.lock();
     println!("{lost} cells were lost, {by_logs} members refilled by logs");
-    assert!(all.len() < 12 || (lost > 0 && by_logs > 0), "the stories are about them");
+    // 34 cells and 3.5 members of each story, usually.
+    let few = lost < 5 * all.len() || by_logs < all.len() as u64;
+    assert!(all.len() < 12 || !few, "the stories are about them");
 }

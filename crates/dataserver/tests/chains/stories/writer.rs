@@ -194,14 +194,15 @@ impl Writer {
         self.shared.end_sync(inode, done.unanswered > 0);
     }
 
-    /// Raises the object's epoch: calls with the one before are refused from then on.
+    /// Raises the object's epoch, and compares its length: calls with the epoch before are refused from then on.
     async fn raise(&mut self, inode: u64) {
-        let epoch = self.shared.with(inode, |object| {
+        let (epoch, len) = self.shared.with(inode, |object| {
             object.epoch += 1;
-            object.epoch
+            (object.epoch, object.cells.len() as u64 * CELL)
         });
         let args = |handle| stat::Args { handles: vec![handle], sync: false };
-        self.caller.call::<stat::ResOk, _>((inode, epoch), Procedure::Stat, args).await;
+        let stat: stat::ResOk = self.caller.call((inode, epoch), Procedure::Stat, args).await;
+        assert_eq!(stat.objects[0].map(|object| object.len), Some(len), "object {inode}");
     }
 
     async fn allocate(&mut self, inode: u64) {

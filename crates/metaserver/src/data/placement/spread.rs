@@ -46,6 +46,12 @@ pub(super) fn spread(by_credit: &[&Candidate], width: usize) -> Vec<ChainId> {
     chosen.iter().chain(others).map(|candidate| candidate.chain).collect()
 }
 
+/// How often these chains have a target twice at a place.
+pub(super) fn unevenness<'a>(chains: impl Iterator<Item = &'a Candidate>) -> usize {
+    let mut uses = Uses::default();
+    chains.map(|chain| (uses.cost(chain), uses.add(chain)).0).sum()
+}
+
 /// A chosen chain, and one of the same head that is better in its place.
 fn exchange<'a>(
     chosen: &[&'a Candidate],
