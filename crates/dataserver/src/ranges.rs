@@ -98,7 +98,7 @@ impl Objects {
     /// [`ObjectError`].
     pub fn reserve(&self, object: ObjectRef, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
         self.check()?;
-        let end = self.end_in_file(offset, len)?;
+        let end = end_of(offset, len)?;
         let free = self.space()?.free;
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
@@ -119,6 +119,7 @@ impl Objects {
         if reserve.needed > reserve.free {
             return Err(ObjectError::NoSpace);
         }
+        self.end_in_file(offset, len)?;
         if len > 0 {
             self.take_room(reserve.needed)?;
             let open = self.find(object.name)?;
