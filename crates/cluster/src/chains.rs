@@ -13,6 +13,7 @@ mod known;
 pub(crate) mod lease;
 mod left_behind;
 mod make;
+mod open;
 mod placement;
 mod room;
 mod step;
@@ -50,6 +51,7 @@ pub(crate) struct Chains {
     /// Chains that answered NOSPC.
     refusals: Refusals,
     left_behind: left_behind::LeftBehind,
+    opened: tokio::sync::Mutex<open::Opened>,
 }
 
 /// Machines of the data servers, by target: those with one address are on one machine.
@@ -151,7 +153,8 @@ impl Cluster {
         }
     }
 
-    /// True if nothing waits for the data on this chain any more: all its members are lost.
+    /// True if nothing waits for the data on this chain any more: all its members are lost; of a chain of one copy, the
+    /// one that has it.
     #[must_use]
     pub fn is_chain_lost(&self, chain: ChainId) -> bool {
         let lost = self.data_servers.lost_targets();
@@ -160,6 +163,11 @@ impl Cluster {
             return false;
         }
         match self.chains().get(&chain) {
+            Some(chain) if chain.copies == 1 => {
+                let mut with_data = chain.with_state(MemberState::In);
+                with_data.all(|target| lost.contains(&target))
+                    && chain.members.iter().any(|member| lost.contains(&member.target))
+            }
             Some(chain) => chain.members.iter().all(|member| lost.contains(&member.target)),
             None => lost.contains(&TargetId(chain.0)),
         }

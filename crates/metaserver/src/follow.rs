@@ -134,7 +134,9 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Map);
             }
             Command::Map(_) => self.seen.event(Event::Map),
-            Command::MakeChains { .. } | Command::ChangeChains { .. } => self.seen.event(Event::Map),
+            Command::MakeChains { .. } | Command::OpenChains { .. } | Command::ChangeChains { .. } => {
+                self.seen.event(Event::Map)
+            }
             Command::DefineDevice { chains } => {
                 if let Reply::Device { id } = reply {
                     self.seen.event(Event::Device(chains.clone(), *id));

@@ -320,6 +320,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Observe { files } => unsettled::observe(plan, files),
         Command::RemoveLeftovers => leftovers::remove(plan),
         Command::RaiseEpoch { inode, epoch } => epoch::raise(plan, *inode, *epoch),
+        Command::OpenChains { chains } => chain::open::make(plan, chains),
     }
 }
 

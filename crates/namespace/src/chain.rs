@@ -17,8 +17,12 @@
 //! server reports another one, the member counts as away ([`present_chain`]), until the leader has it refilled.
 //! When all members that were in have started again, the first that is there leads, with another write verifier.
 //!
+//! **A chain of one target takes columns that exist.** See [`open`].
+//!
 //! **A backup knows old members.** After a restore the members that were in are in doubt, until data servers have told
 //! which ones were in last ([`ChainStep::Adopt`]).
+
+pub(crate) mod open;
 
 use std::collections::BTreeSet;
 
@@ -91,7 +95,8 @@ pub struct Chain {
     pub copies: u8,
     /// Members: those that are in, the head first, then the others.
     pub members: Vec<ChainMember>,
-    /// Member whose place another one takes, though it serves: [`ChainStep::Move`].
+    /// Member whose place another one takes, though it serves: [`ChainStep::Move`]. The only member: the chain is
+    /// open ([`Chain::is_open`]). [`open::CLOSING`]: it is closed, and gets no other members yet.
     pub leaving: Option<TargetId>,
 }
 
@@ -168,6 +173,12 @@ pub enum ChainStep {
     /// These targets were in last, in this version, by the word of data servers. The first is in, with a new write
     /// verifier; the others are away, as are members of before, where fewer than the wanted number were in.
     Adopt([Option<TargetId>; COPIES_MAX], u32),
+    /// The open chain takes no more columns that exist.
+    Close,
+    /// All objects of the closed chain know of it: it gets the other members that it wants.
+    Closed,
+    /// A chain of one copy gets this many.
+    Copies(u8),
 }
 
 /// A new chain: its random id, and its targets.
@@ -292,6 +303,9 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
             (target, None, MemberState::In)
         }
         ChainStep::Doubt => return Ok(Some(doubted(recorded))),
+        ChainStep::Close => return Ok(open::close(chain)),
+        ChainStep::Closed => return Ok(open::closed(chain)),
+        ChainStep::Copies(copies) => return Ok(open::with_copies(chain, copies)),
         ChainStep::Adopt(members, version) => return adopted(plan, recorded, &members, version),
         ChainStep::Drop(target) => {
             let others = chain.with_state(MemberState::In).filter(|other| *other != target).count();
@@ -308,7 +322,7 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
             return Ok(None);
         }
         ChainStep::Add(by) | ChainStep::Move(_, by) => {
-            let is_full = chain.members.len() > usize::from(chain.copies);
+            let is_full = chain.members.len() > usize::from(chain.copies) || chain.is_of_one_for_now();
             let Some(process) = process(by)?.filter(|_| !is_full && !chain.has(by) && chain.head().is_some())
             else {
                 return Ok(None);
@@ -349,7 +363,8 @@ fn doubted(mut chain: Chain) -> Chain {
     for member in chain.members.iter_mut().filter(|member| member.state == MemberState::In) {
         member.state = MemberState::Doubted;
     }
-    chain.leaving = None;
+    // One that is open, or being closed, stays so.
+    chain.leaving = chain.leaving.filter(|_| chain.members.len() == 1);
     chain
 }
 
@@ -383,6 +398,7 @@ fn adopted(
             adopted.push(ChainMember { target, state, process, since: plan.now() });
         }
     }
+    chain.leaving = chain.leaving.filter(|_| adopted.len() == 1);
     chain.members = adopted;
     chain.verifier = plan.random();
     chain.version = chain.version.max(version) | (VERSIONS_OF_HISTORY - 1);

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteRange, ChainChange, ChainId, ClientId, DataServerId, DeviceId, FileLayout, Generations, InodeId,
-    IoMode, LockKind, MapChange, NewChain, Principal, SessionId, Share, StateId, Stateid, StripePolicy,
-    TargetId, Time, TokenChange,
+    IoMode, LockKind, MapChange, NewChain, OpenChain, Principal, SessionId, Share, StateId, Stateid,
+    StripePolicy, TargetId, Time, TokenChange,
 };
 
 /// A command in the log, with its stamp and request id.
@@ -242,7 +242,7 @@ pub enum Command {
     Map(MapChange),
 
     /// Relocates columns of a file: replaces the layout `from` by `to`. The caller has checked that the moved
-    /// columns have no data. `Delay` if a layout is granted, a truncation is pending, or the file is not as
+    /// columns have no data, or they are put on open chains of their targets. `Delay` if a layout is granted, a truncation is pending, or the file is not as
     /// it was before that check.
     Relocate { inode: InodeId, from: FileLayout, to: FileLayout, checked: FileVersion },
     /// Changes the join tokens.
@@ -257,6 +257,9 @@ pub enum Command {
     /// Raises the epoch of a striped file if it is still `epoch`: a call with that epoch got no answer, and may
     /// be carried out later.
     RaiseEpoch { inode: InodeId, epoch: u32 },
+
+    /// Makes open chains: `Relocate` puts columns of their targets on them that have no copies.
+    OpenChains { chains: Vec<OpenChain> },
 }
 
 /// Arguments of CREATE and similar operations.

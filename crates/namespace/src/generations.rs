@@ -113,6 +113,7 @@ impl Named {
             | Command::PutDataServer(_)
             | Command::DefineDevice { .. }
             | Command::MakeChains { .. }
+            | Command::OpenChains { .. }
             | Command::ChangeChains { .. }
             | Command::ServerStarts { .. }
             | Command::Format { .. }

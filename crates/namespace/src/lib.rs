@@ -35,7 +35,7 @@ mod types;
 pub use apply::{ApplyError, Outcome, apply, begin_incarnation, format, plan, plan_fault};
 pub use chain::{
     CHAINS_MAX, CHAINS_OF_COMMAND_MAX, COPIES_MAX, Chain, ChainChange, ChainId, ChainMember, ChainStep,
-    MemberState, NewChain,
+    MemberState, NewChain, open::OpenChain,
 };
 pub use check::check;
 pub use cluster_map::{

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A chain moves only if its new target is not fuller afterwards than the old one, so each move takes both nearer
-//! to the average, and rounds end. Chains that lack a member come first: nothing moves meanwhile. Columns without
-//! copies stay where they are.
+//! to the average, and rounds end. Chains that lack a member come first, as do open ones: nothing moves meanwhile.
+//! Columns without a chain stay where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -135,12 +135,14 @@ impl Cluster {
     fn are_chains_settled(&self) -> bool {
         let is_whole = |chain: &Chain| {
             let copies = usize::from(chain.copies);
-            chain.members.len() == copies && chain.with_state(namespace::MemberState::In).count() == copies
+            !chain.is_of_one_for_now()
+                && chain.members.len() == copies
+                && chain.with_state(namespace::MemberState::In).count() == copies
         };
         let (chains, known) = (self.chains(), Known::of(self));
         let is_cleaned = |target: &TargetId| known.stays(*target);
         !chains.is_empty()
-            && chains.values().all(is_whole)
+            && chains.values().all(|chain| is_whole(chain) || self.is_chain_lost(chain.id))
             && !self.chains.left_behind.targets().keys().any(is_cleaned)
     }
 

@@ -77,7 +77,11 @@ impl Known {
         presence.extend(lost.iter().map(|target| (*target, Presence::Lost)));
         let mut load = BTreeMap::<TargetId, Load>::new();
         for chain in cluster.chains().values() {
-            let refills = usize::from(chain.with_state(MemberState::Refilling).next().is_some());
+            // One whose head is gone fills nothing.
+            let is_gone =
+                |head: &TargetId| matches!(presence.get(head), None | Some(Presence::Gone | Presence::Lost));
+            let is_filled = chain.with_state(MemberState::Refilling).next().is_some();
+            let refills = usize::from(is_filled && !chain.head().as_ref().is_none_or(is_gone));
             for member in &chain.members {
                 let load = load.entry(member.target).or_default();
                 load.chains += 1;

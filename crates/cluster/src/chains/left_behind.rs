@@ -64,7 +64,9 @@ impl Cluster {
             self.chains.left_behind.clear(); // the next orphan scan finds them
             return Vec::new();
         }
-        let leaving: BTreeSet<TargetId> = self.chains().values().filter_map(|chain| chain.leaving).collect();
+        let chains = self.chains();
+        let moving = chains.values().filter(|chain| !chain.is_of_one_for_now());
+        let leaving: BTreeSet<TargetId> = moving.filter_map(|chain| chain.leaving).collect();
         self.chains
             .left_behind
             .targets()

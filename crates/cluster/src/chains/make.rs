@@ -21,7 +21,7 @@ impl Cluster {
     /// # Errors
     /// [`AdminError::Invalid`] if there are too few data servers.
     pub async fn ensure_chains(&self, copies: u8) -> Result<(), AdminError> {
-        let is_there = |chain: &namespace::Chain| chain.copies == copies;
+        let is_there = |chain: &namespace::Chain| chain.copies == copies && !chain.is_of_one_for_now();
         if copies < 2 || self.chains().values().any(is_there) {
             return Ok(());
         }

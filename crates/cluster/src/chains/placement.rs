@@ -134,10 +134,14 @@ impl<'a> Table<'a> {
         ((self.load[at] + more) << 20) / self.weight(at)
     }
 
-    /// True while the targets together have fewer chains than they should.
+    /// True while the targets together have fewer chains than they should. What a target has above its share does
+    /// not count: chains that were made for data on it are no help to others.
     fn lacks_chains(&self, copies: usize) -> bool {
         let wanted = (CHAINS_OF_TARGET * self.places.len()) as u64;
-        self.load.iter().sum::<u64>() + copies as u64 <= wanted
+        let weights: u64 = (0..self.places.len()).map(|at| self.weight(at)).sum();
+        let share = |at: usize| (wanted * self.weight(at)).div_ceil(weights.max(1)) + 1;
+        let counted = |at: usize| self.load[at].min(share(at));
+        (0..self.places.len()).map(counted).sum::<u64>() + copies as u64 <= wanted
     }
 
     fn make(&mut self, copies: usize) -> Option<Vec<TargetId>> {

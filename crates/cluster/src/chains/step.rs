@@ -41,17 +41,26 @@ pub(crate) trait Targets {
 /// The next step of a chain; none: it stays. `recorded`: as the state machine has it; `present`: with the members
 /// away whose process has changed.
 pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets) -> Option<ChainStep> {
-    let serves =
-        |target| matches!(targets.presence(target), Presence::Well | Presence::Full | Presence::Draining);
+    let serves = |target: TargetId| {
+        matches!(targets.presence(target), Presence::Well | Presence::Full | Presence::Draining)
+    };
     if present.head().is_none() {
         // All have the same acknowledged data. What was not synced may be gone.
         return recorded.with_state(MemberState::In).find(|target| serves(*target)).map(ChainStep::Lead);
+    }
+    if present.is_of_one_for_now() {
+        return None; // columns are put on it
     }
     let state_now = |target| present.members.iter().find(|member| member.target == target).map(|m| m.state);
     let copies = usize::from(present.copies);
     let others_in = |target| present.with_state(MemberState::In).any(|other| other != target);
     let count_others_in =
         |target| present.with_state(MemberState::In).filter(|other| *other != target).count();
+    // One without copies moves as a whole.
+    let alone = present.members.first().filter(|_| copies == 1 && present.members.len() == 1);
+    if let Some(only) = alone.filter(|only| targets.presence(only.target) == Presence::Draining) {
+        return targets.substitute(present, only.target).map(ChainStep::Add);
+    }
     let with_data = present.members.iter().filter(|member| member.state != MemberState::Away).count();
     for member in recorded.members.iter().filter(|member| others_in(member.target)) {
         let target = member.target;
@@ -102,8 +111,9 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             (MemberState::In | MemberState::Refilling | MemberState::Doubted, ..) => {}
         }
     }
-    // After a restore a chain may have fewer members.
+    // After a restore a chain may have fewer members. No one fills another before its head is there.
     if present.members.len() < copies
+        && present.head().is_some_and(serves)
         && let Some(by) = targets.substitute(present, NO_TARGET)
     {
         return Some(ChainStep::Add(by));

@@ -39,7 +39,11 @@ fn log_changes(changes: &[ChainChange]) {
             ChainStep::Adopt([Some(target), ..], _) => {
                 (target, "a target leads chains again after the restore")
             }
-            ChainStep::Adopt(..) | ChainStep::Doubt => continue,
+            ChainStep::Adopt(..)
+            | ChainStep::Doubt
+            | ChainStep::Close
+            | ChainStep::Closed
+            | ChainStep::Copies(_) => continue,
         };
         *counts.entry((target, what)).or_default() += 1;
     }

@@ -1,6 +1,8 @@
-//! Relocation: columns without data get other targets, since theirs are full, failing or lost.
+//! Relocation: columns without data get other targets, since theirs are full, failing or lost. Columns without copies
+//! are put on open chains of their targets.
 
 use super::set_attributes::file_of;
+use crate::chain::open;
 use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
 use crate::{DataPlace, Error, File, FileLayout, FileVersion, InodeId, Kind, Reply, deferred, read};
@@ -32,6 +34,7 @@ pub(crate) fn relocate(
         {
             return Err(Error::Delay.into());
         }
+        open::check_chains(plan, from, to)?;
         // A write through a metaserver may be on its way to an old target: its `Wrote` will be refused.
         inode.raise_epoch();
     }

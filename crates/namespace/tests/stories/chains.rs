@@ -160,6 +160,91 @@ fn a_member_moves_to_another_target_when_that_one_has_all_data() {
 }
 
 #[test]
+fn columns_that_exist_are_put_on_open_chains_of_their_targets() {
+    let mut w = World::new();
+    (1..=4).for_each(|id| drop(w.apply(server(id, 1)).unwrap()));
+    let open = |id, target, copies| Command::OpenChains {
+        chains: vec![OpenChain { id: ChainId(id), target: TargetId(target), copies }],
+    };
+    w.apply(open(CHAIN.0, 10, 2)).unwrap();
+    assert_eq!(w.apply(open(CHAIN.0, 10, 2)), Err(Error::Invalid), "there is one");
+    assert_eq!(w.apply(open(20, 10, 2)), Err(Error::Invalid), "the id of a target");
+    assert_eq!(w.apply(open(901, 99, 2)), Err(Error::NoDevice));
+    assert_eq!(w.apply(open(901, 10, 0)), Err(Error::Invalid));
+    assert_eq!(w.apply(open(901, 10, 4)), Err(Error::Invalid));
+    make(&mut w, 902, &[10, 20]).unwrap();
+    assert!(chain(&w).is_open() && !read::chain(&*w.view(), ChainId(902)).unwrap().unwrap().is_open());
+
+    // A file of two columns on the targets 10 and 20.
+    let device = |w: &mut World, chains: [u64; 2]| {
+        let chains = chains.map(ChainId).to_vec();
+        let Ok(Reply::Device { id }) = w.apply(Command::DefineDevice { chains }) else { panic!("no device") };
+        id
+    };
+    let (alone, joined) = (device(&mut w, [10, 20]), device(&mut w, [20, CHAIN.0]));
+    let (filled, other) = (device(&mut w, [20, 902]), device(&mut w, [20, 30]));
+    let a = w.client("a");
+    let inode = w.file("/f");
+    let open_state = w.open(a, "/f", BOTH).unwrap();
+    w.layout(a, "/f", open_state, IoMode::ReadWrite).unwrap();
+    w.close(a, open_state).unwrap();
+    let there = w.stat("/f").columns().unwrap();
+    let from = FileLayout { device: alone, first: 0, columns: 2, ..there };
+    let relocate = |w: &mut World, from, to| {
+        let checked = w.version("/f");
+        w.apply(Command::Relocate { inode, from, to, checked })
+    };
+    if there.columns == 2 {
+        relocate(&mut w, there, from).unwrap();
+    }
+    let to = |device| FileLayout { device, first: 1, ..from };
+    assert_eq!(relocate(&mut w, from, to(filled)), Err(Error::Delay), "target 20 would lack the object");
+    relocate(&mut w, from, to(joined)).unwrap();
+    assert_eq!(w.stat("/f").columns(), Some(to(joined)));
+    relocate(&mut w, to(joined), to(other)).unwrap();
+    relocate(&mut w, to(other), from).unwrap();
+
+    // It gets no members before it is closed, and no columns afterwards; a restart of its target leaves it open.
+    assert!(
+        !step(&mut w, ChainStep::Add(TargetId(20)))
+            && !step(&mut w, ChainStep::Move(TargetId(10), TargetId(20)))
+    );
+    w.apply(server(1, 2)).unwrap();
+    assert!(step(&mut w, ChainStep::Lead(TargetId(10))) && chain(&w).is_open());
+    assert!(!step(&mut w, ChainStep::Closed) && step(&mut w, ChainStep::Close));
+    assert!(!chain(&w).is_open() && !step(&mut w, ChainStep::Close));
+    assert_eq!(relocate(&mut w, from, to(joined)), Err(Error::Delay));
+    // No object is looked for at other members before all know of the chain; a restore changes nothing in that.
+    assert!(!step(&mut w, ChainStep::Add(TargetId(20))));
+    step(&mut w, ChainStep::Doubt);
+    let version = chain(&w).version;
+    let adopt = ChainStep::Adopt([Some(TargetId(10)), None, None], 1);
+    let changes = vec![ChainChange { chain: CHAIN, version, step: adopt }];
+    w.apply(Command::ChangeChains { changes }).unwrap();
+    assert!(members(&w) == [(10, In)] && !step(&mut w, ChainStep::Add(TargetId(20))));
+    assert!(step(&mut w, ChainStep::Closed) && !step(&mut w, ChainStep::Closed));
+    assert!(step(&mut w, ChainStep::Add(TargetId(20))) && step(&mut w, ChainStep::Complete(TargetId(20))));
+    assert_eq!(members(&w), [(10, In), (20, In)]);
+}
+
+#[test]
+fn a_chain_of_one_copy_gets_more_when_it_is_closed() {
+    let mut w = World::new();
+    (1..=2).for_each(|id| drop(w.apply(server(id, 1)).unwrap()));
+    let chains = vec![OpenChain { id: CHAIN, target: TargetId(10), copies: 1 }];
+    w.apply(Command::OpenChains { chains }).unwrap();
+    assert!(!step(&mut w, ChainStep::Copies(2)));
+    assert!(step(&mut w, ChainStep::Close) && !step(&mut w, ChainStep::Copies(2)));
+    assert!(step(&mut w, ChainStep::Closed));
+    for refused in [0, 1, 4] {
+        assert!(!step(&mut w, ChainStep::Copies(refused)));
+    }
+    assert!(step(&mut w, ChainStep::Copies(2)) && !step(&mut w, ChainStep::Copies(3)));
+    assert!(step(&mut w, ChainStep::Add(TargetId(20))) && step(&mut w, ChainStep::Complete(TargetId(20))));
+    assert!(!step(&mut w, ChainStep::Drop(TargetId(10))));
+}
+
+#[test]
 fn after_a_restore_the_members_are_those_that_were_in_last() {
     let mut w = chain_of_three();
     assert!(step(&mut w, ChainStep::Leave(TargetId(20))));

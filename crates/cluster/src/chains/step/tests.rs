@@ -159,6 +159,31 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
 }
 
 #[test]
+fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
+    let step = |states: &[MemberState], presence: &[Presence], leaving| {
+        let chain = Chain { leaving, ..chain(states, 1) };
+        next_step(&chain, &chain, &Table { presence, is_overdue: true, may_be_tried: false })
+    };
+    assert_eq!(step(&[In], &[Well], None), None);
+    assert_eq!(step(&[In], &[Gone], None), None, "nobody else has its data");
+    assert_eq!(step(&[In], &[Draining], None), at(ChainStep::Add, 9));
+    assert_eq!(step(&[In, Refilling], &[Draining, Well], None), None);
+    assert_eq!(step(&[In, In], &[Draining, Well], None), at(ChainStep::Drop, 0));
+    assert_eq!(step(&[In, Refilling], &[Draining, Gone], None), at(ChainStep::Leave, 1));
+    assert_eq!(step(&[In, Away], &[Draining, Gone], None), at(ChainStep::Drop, 1));
+    let open = Some(TargetId(0));
+    assert_eq!(step(&[In], &[Draining], open), None);
+    let two = Chain { leaving: open, ..chain(&[In], 2) };
+    let table = Table { presence: &[Well], is_overdue: true, may_be_tried: true };
+    assert_eq!(next_step(&two, &two, &table), None);
+    // Closed, and an object may not know of it yet.
+    let closing = Chain { leaving: Some(TargetId(7)), ..chain(&[In], 2) };
+    assert_eq!(next_step(&closing, &closing, &table), None);
+    let away = Chain { leaving: open, ..chain(&[Away], 2) };
+    assert_eq!(next_step(&two, &away, &table), at(ChainStep::Lead, 0));
+}
+
+#[test]
 fn a_chain_that_is_short_of_a_member_gets_one() {
     let step = |states: &[MemberState], copies| {
         let table = Table { presence: &[Well, Well], is_overdue: false, may_be_tried: false };
@@ -168,4 +193,8 @@ fn a_chain_that_is_short_of_a_member_gets_one() {
     assert_eq!(step(&[In, Refilling], 2), None);
     assert_eq!(step(&[In, In], 3), Some(ChainStep::Add(TargetId(9))));
     assert_eq!(step(&[MemberState::Doubted], 2), None, "no member has the data");
+    for presence in [Gone, Lost, Unsure] {
+        let table = Table { presence: &[presence], is_overdue: false, may_be_tried: false };
+        assert_eq!(next_step(&chain(&[In], 2), &chain(&[In], 2), &table), None, "no one fills it");
+    }
 }

@@ -82,8 +82,18 @@ impl Chooser<'_> {
     }
 
     fn make_chains(&mut self) -> Command {
-        if self.plain.servers.len() < 2 {
-            return self.data_server(1 + self.plain.servers.len() as u64);
+        let servers = self.plain.servers.len();
+        let opens = match servers {
+            0 => false,
+            1 => self.pick(2) == 0,
+            _ => self.pick(6) == 0,
+        };
+        if opens {
+            let (id, target, copies) = (self.chain(), TargetId(self.pick(4) as u64), self.pick(4) as u8);
+            return Command::OpenChains { chains: vec![OpenChain { id, target, copies }] };
+        }
+        if servers < 2 {
+            return self.data_server(1 + servers as u64);
         }
         // Mostly one of each data server.
         let of_servers = self.plain.servers.values().filter_map(|server| server.targets.last());
@@ -95,17 +105,22 @@ impl Chooser<'_> {
     }
 
     fn chain(&mut self) -> ChainId {
-        ChainId(3 + self.pick(3) as u64)
+        ChainId(4 + self.pick(24) as u64)
     }
 
     fn chain_change(&mut self) -> ChainChange {
-        let chain = self.chain();
+        let there: Vec<ChainId> = self.plain.chains.keys().copied().collect();
+        let chain =
+            if there.is_empty() || self.seldom(9) { self.chain() } else { there[self.pick(there.len())] };
         let version = match self.plain.chains.get(&chain) {
             Some(chain) if self.pick(5) > 0 => chain.version,
             _ => self.pick(3) as u32,
         };
         let [target, other] = [0; 2].map(|_: u8| TargetId(self.pick(4) as u64));
-        let step = match self.pick(12) {
+        let step = match self.pick(15) {
+            14 => ChainStep::Copies(self.pick(5) as u8),
+            13 => ChainStep::Closed,
+            12 => ChainStep::Close,
             11 => ChainStep::Doubt,
             9 | 10 => {
                 let third = TargetId(self.pick(4) as u64);
@@ -126,8 +141,8 @@ impl Chooser<'_> {
     }
 
     pub(super) fn command_of_cluster(&mut self) -> Command {
-        match self.pick(9) {
-            6 => self.make_chains(),
+        match self.pick(11) {
+            6 | 9 | 10 => self.make_chains(),
             7 | 8 => {
                 let changes = (0..1 + self.pick(2)).map(|_| self.chain_change()).collect();
                 Command::ChangeChains { changes }

@@ -45,6 +45,22 @@ impl Plain {
         Ok(Reply::Done)
     }
 
+    pub(super) fn open_chains(&mut self, chains: Vec<OpenChain>) -> Outcome {
+        for OpenChain { id, target, copies } in chains {
+            let is_taken = self.chains.contains_key(&id) || self.server_of(TargetId(id.0)).is_some();
+            if is_taken || copies == 0 || usize::from(copies) > COPIES_MAX {
+                return Err(Error::Invalid);
+            }
+            let process = self.server_of(target).ok_or(Error::NoDevice)?.process;
+            let members = vec![ChainMember { target, state: MemberState::In, process, since: self.now }];
+            let (verifier, leaving) = (self.random, Some(target));
+            self.chains.insert(id, Chain { id, version: 1, verifier, copies, members, leaving });
+            self.map_head.chains += 1;
+        }
+        self.map_head.version += 1;
+        Ok(Reply::Done)
+    }
+
     pub(super) fn change_chains(&mut self, changes: &[ChainChange]) -> Outcome {
         let mut is_news = false;
         for change in changes {
@@ -87,12 +103,29 @@ impl Plain {
             ChainStep::Add(target) => {
                 let process = self.server_of(target)?.process;
                 let is_full = chain.members.len() > usize::from(chain.copies);
-                if is_full || state(&chain, target).is_some() || !others_in(target) {
+                let is_open = chain.members.len() == 1 && chain.leaving.is_some();
+                if is_full || is_open || state(&chain, target).is_some() || !others_in(target) {
                     return None;
                 }
                 let (state, since) = (MemberState::Refilling, self.now);
                 chain.members.push(ChainMember { target, state, process, since });
                 return Some(chain);
+            }
+            ChainStep::Close => {
+                let is_open = chain.leaving == Some(chain.members[0].target) && chain.members.len() == 1;
+                chain.leaving = Some(TargetId(0));
+                return is_open.then_some(chain);
+            }
+            ChainStep::Closed => {
+                let [ChainMember { target, .. }] = chain.members[..] else { return None };
+                let is_closing = chain.leaving.is_some_and(|leaving| leaving != target);
+                chain.leaving = None;
+                return is_closing.then_some(chain);
+            }
+            ChainStep::Copies(copies) => {
+                let is_ready = chain.copies == 1 && (chain.members.len() > 1 || chain.leaving.is_none());
+                chain.copies = copies;
+                return (is_ready && (2..=3).contains(&copies)).then_some(chain);
             }
             ChainStep::Doubt => {
                 let mut chain = recorded.clone();
@@ -101,7 +134,9 @@ impl Plain {
                         member.state = MemberState::Doubted;
                     }
                 }
-                chain.leaving = None;
+                if chain.members.len() > 1 {
+                    chain.leaving = None;
+                }
                 return Some(chain);
             }
             ChainStep::Adopt(named, version) => return self.adopted(recorded, &named, version),
@@ -167,6 +202,7 @@ impl Plain {
             }
         }
         let (verifier, version) = (self.random, version.max(recorded.version) / 65_536 * 65_536 + 65_535);
-        Some(Chain { verifier, version, members, leaving: None, ..recorded.clone() })
+        let leaving = recorded.leaving.filter(|_| members.len() == 1);
+        Some(Chain { verifier, version, members, leaving, ..recorded.clone() })
     }
 }

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 45] = [
+const COMMANDS: [&str; 46] = [
     "Create",
     "Link",
     "Remove",
@@ -53,6 +53,7 @@ const COMMANDS: [&str; 45] = [
     "PutDataServer",
     "DefineDevice",
     "MakeChains",
+    "OpenChains",
     "ChangeChains",
     "DeferredDone",
     "Format",

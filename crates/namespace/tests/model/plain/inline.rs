@@ -120,6 +120,7 @@ impl Plain {
         let busy =
             self.pending_truncation(inode) || self.layouts.values().any(|layout| layout.inode == inode);
         let version = self.version(inode);
+        let closed = self.is_put_on_closed_chain(from, to);
         let Content::File { layout, epoch, .. } = &mut self.node(inode)?.content else {
             panic!("only files have columns")
         };
@@ -131,7 +132,7 @@ impl Plain {
                 if (to.unit, to.columns) != (from.unit, from.columns) {
                     return Err(Error::Invalid);
                 }
-                if busy {
+                if busy || closed {
                     return Err(Error::Delay);
                 }
                 *epoch += 1;
@@ -140,5 +141,22 @@ impl Plain {
             self.repeat_pending(inode);
         }
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
+    }
+
+    /// True if a column of a target alone gets a chain with this target that takes no columns which exist.
+    fn is_put_on_closed_chain(&self, from: FileLayout, to: FileLayout) -> bool {
+        let chains_of = |layout: &FileLayout| {
+            self.devices.iter().find(|device| device.id == layout.device).map(|device| device.chains.clone())
+        };
+        let (Some(before), Some(after)) = (chains_of(&from), chains_of(&to)) else { return false };
+        (0..from.columns).any(|column| {
+            let [was, is] =
+                [(&from, &before), (&to, &after)].map(|(layout, chains)| layout.chain(chains, column));
+            let chain = is.filter(|is| was != Some(*is)).and_then(|is| self.chains.get(&is));
+            chain.is_some_and(|chain| {
+                was.is_some_and(|was| chain.members.iter().any(|member| member.target.0 == was.0))
+                    && (chain.members.len() > 1 || chain.leaving != Some(chain.members[0].target))
+            })
+        })
     }
 }

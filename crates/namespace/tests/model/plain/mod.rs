@@ -261,6 +261,7 @@ impl Plain {
             Command::PutDataServer(server) => self.put_data_server(server),
             Command::DefineDevice { chains } => self.define_device(chains),
             Command::MakeChains { chains } => self.make_chains(chains),
+            Command::OpenChains { chains } => self.open_chains(chains),
             Command::ChangeChains { changes } => self.change_chains(&changes),
             Command::DeferredDone { ids } => {
                 self.deferred.retain(|id, _| !ids.contains(id));
