@@ -21,6 +21,9 @@
 //! calls of metaservers. The layout epoch is what it was at the last fence: a handle of a layout from before
 //! is refused. A truncation has an epoch of its own, which the mark notes: the same call again, also a late
 //! one, does nothing.
+//!
+//! An object without copies gets a chain by the first call whose handle names one: its mark notes it. Calls whose
+//! handles name none are refused from then on: other members may have the object, or have it alone by now.
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use wire::handle::{Holder, ObjectHandle};
@@ -36,11 +39,13 @@ const VERSION: u8 = 2;
 /// Version and length of a mark without a chain.
 const WITHOUT_CHAIN: (u8, usize) = (1, 25);
 
-/// Epochs of a handle.
+/// Epochs of a handle, and its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch {
     /// Incarnation of the metaservers: see [`ObjectHandle::incarnation`].
     pub incarnation: u64,
+    /// Chain of the handle; 0: of an object without copies.
+    pub chain: u64,
     /// What the handle is for.
     pub call: CallEpoch,
 }
@@ -71,7 +76,9 @@ impl ObjectRef {
             Holder::Reader | Holder::Writer => CallEpoch::Layout(handle.layout_epoch),
             Holder::Server => CallEpoch::Server(handle.epoch, handle.layout_epoch),
         };
-        Self { name: handle.into(), epoch: Epoch { incarnation: handle.incarnation, call } }
+        let chain = if handle.has_copies() { handle.chain } else { 0 };
+        let epoch = Epoch { incarnation: handle.incarnation, chain, call };
+        Self { name: handle.into(), epoch }
     }
 }
 
@@ -100,13 +107,19 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The mark after a call with this epoch: the same one, if it is the object's. None: the epoch is past. A
-    /// restored group counts from where its backup was, and is later than all before.
+    /// The mark after a call with this epoch: the same one, if it is the object's. None: the epoch is past, or the
+    /// object is on a chain, and the handle names none. A restored group counts from where its backup was, and is later
+    /// than all before; it says which chain the object has.
     pub fn after(self, epoch: Epoch) -> Option<Self> {
-        let Epoch { incarnation, call } = epoch;
+        let Epoch { incarnation, chain, call } = epoch;
         if self.incarnation != 0 && self.incarnation != incarnation {
-            return Self { incarnation, chain: self.chain, ..Self::default() }.after(epoch);
+            return Self { incarnation, chain, ..Self::default() }.after(epoch);
         }
+        let on = match (self.chain, chain) {
+            (0, first) => first,
+            (_, 0) => return None,
+            (chain, _) => chain,
+        };
         let raised = match call {
             CallEpoch::Layout(fence) if is_later(self.layout_epoch, fence) => return None,
             CallEpoch::Server(number, _) if is_later(self.epoch, number) => return None,
@@ -115,8 +128,9 @@ impl Mark {
                 Self { epoch: number, layout_epoch: later(fence, self.layout_epoch), ..self }
             }
         };
-        let is_same = (raised.epoch, raised.layout_epoch) == (self.epoch, self.layout_epoch);
-        Some(if is_same { self } else { Self { incarnation, ..raised } })
+        let epochs = |mark: Self| (mark.epoch, mark.layout_epoch);
+        let is_same = epochs(raised) == epochs(self) && on == self.chain;
+        Some(if is_same { self } else { Self { incarnation, chain: on, ..raised } })
     }
 
     /// This mark, of the epoch of a truncation, after that truncation; none: it was done.
@@ -128,7 +142,7 @@ impl Mark {
     }
 
     fn has_epochs_of(self, other: Self) -> bool {
-        let epochs = |mark: Self| (mark.incarnation, mark.epoch, mark.layout_epoch);
+        let epochs = |mark: Self| (mark.incarnation, mark.epoch, mark.layout_epoch, mark.chain);
         epochs(self) == epochs(other)
     }
 
@@ -252,11 +266,11 @@ mod tests {
     use super::*;
 
     fn server(number: u32, fence: u32) -> Epoch {
-        Epoch { incarnation: 7, call: CallEpoch::Server(number, fence) }
+        Epoch { incarnation: 7, chain: 0, call: CallEpoch::Server(number, fence) }
     }
 
     fn layout(fence: u32) -> Epoch {
-        Epoch { incarnation: 7, call: CallEpoch::Layout(fence) }
+        Epoch { incarnation: 7, chain: 0, call: CallEpoch::Layout(fence) }
     }
 
     fn mark(epoch: u32, layout_epoch: u32) -> Mark {
@@ -280,6 +294,14 @@ mod tests {
         assert_eq!(Mark::from_bytes(&old), Some(Mark { chain: 0, ..mark }), "of version 1");
     }
 
+    fn on(chain: u64, mark: Mark) -> Mark {
+        Mark { chain, ..mark }
+    }
+
+    fn of(chain: u64, epoch: Epoch) -> Epoch {
+        Epoch { chain, ..epoch }
+    }
+
     #[test]
     fn a_call_is_past_current_or_later() {
         let table = [
@@ -299,11 +321,24 @@ mod tests {
             // Of a group that was restored from a backup.
             (Mark { incarnation: 6, ..mark(9, 9) }, server(1, 0), Some(mark(1, 0))),
             (Mark { incarnation: 6, truncated: 9, ..mark(9, 9) }, layout(1), Some(mark(1, 1))),
+            (Mark { incarnation: 6, chain: 5, ..mark(9, 9) }, of(5, layout(1)), Some(on(5, mark(1, 1)))),
+            (Mark { incarnation: 6, chain: 5, ..mark(9, 9) }, of(6, layout(1)), Some(on(6, mark(1, 1)))),
+            (Mark { incarnation: 6, chain: 5, ..mark(9, 9) }, layout(1), Some(mark(1, 1))),
+            // An object that gets a chain, and one that has it.
+            (mark(3, 2), of(5, server(3, 2)), Some(on(5, mark(3, 2)))),
+            (mark(3, 2), of(5, server(4, 2)), Some(on(5, mark(4, 2)))),
+            (mark(3, 2), of(5, server(2, 2)), None),
             (
-                Mark { incarnation: 6, chain: 5, ..mark(9, 9) },
-                layout(1),
-                Some(Mark { chain: 5, ..mark(1, 1) }),
+                Mark::default(),
+                of(5, server(0, 0)),
+                Some(Mark { incarnation: 7, chain: 5, ..Mark::default() }),
             ),
+            (on(5, mark(3, 2)), of(5, server(3, 2)), Some(on(5, mark(3, 2)))),
+            (on(5, mark(3, 2)), server(3, 2), None),
+            (on(5, mark(3, 2)), server(4, 2), None),
+            (on(5, mark(3, 2)), layout(2), None),
+            // A column that had no data got another chain: MAKE has noted it, or will.
+            (on(5, mark(3, 2)), of(6, server(4, 2)), Some(on(5, mark(4, 2)))),
         ];
         for (before, epoch, after) in table {
             assert_eq!(before.after(epoch), after, "{before:?} {epoch:?}");
@@ -338,12 +373,32 @@ mod tests {
     }
 
     #[test]
+    fn an_object_gets_its_chain_when_the_calls_under_way_have_ended() {
+        let gate = EpochGate::new(mark(3, 2));
+        let Entry::Entered(call) = gate.enter(server(3, 2)) else { panic!("it is the object's") };
+        let first = of(5, server(3, 2));
+        assert!(matches!(gate.enter(first), Entry::Later));
+        std::thread::scope(|scope| {
+            let raise = scope.spawn(|| gate.alone(first, |_, mark| Ok(mark)));
+            while !matches!(gate.enter(server(3, 2)), Entry::Stale) {
+                std::thread::yield_now();
+            }
+            assert!(!raise.is_finished());
+            drop(call);
+            assert_eq!(raise.join().unwrap(), Ok(()));
+        });
+        assert_eq!(gate.mark(), on(5, mark(3, 2)));
+        assert!(matches!(gate.enter(first), Entry::Entered(_)));
+        assert!(matches!(gate.enter(layout(2)), Entry::Stale));
+    }
+
+    #[test]
     fn a_truncation_is_known_by_its_epoch() {
         let done = Mark { truncated: 2, ..mark(2, 0) };
         assert_eq!(done.truncated_at(server(2, 0)), None);
         assert_eq!(mark(2, 0).truncated_at(server(2, 0)), Some(done));
         assert_eq!(Mark::default().truncated_at(server(0, 0)), Some(Mark::default()), "it is not noted");
-        let restored = Epoch { incarnation: 8, call: CallEpoch::Server(2, 0) };
+        let restored = Epoch { incarnation: 8, chain: 0, call: CallEpoch::Server(2, 0) };
         assert!(done.after(restored).is_some_and(|mark| mark.truncated_at(restored).is_some()));
     }
 }

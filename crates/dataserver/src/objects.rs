@@ -367,8 +367,9 @@ impl Objects {
                         return Ok(stored); // raised meanwhile
                     }
                     match self.store_mark(&object.name, open, mark) {
-                        // Nothing can be written either, until a mount that is followed by a restart.
-                        Err(ObjectError::ReadOnly) => Ok(mark),
+                        // Nothing can be written either, until a mount that is followed by a restart. But a chain that
+                        // no file names would be forgotten when other members are filled.
+                        Err(ObjectError::ReadOnly) if mark.chain == stored.chain => Ok(mark),
                         stored => stored,
                     }
                 })?,

@@ -17,7 +17,7 @@ const ROUNDS: u64 = 4;
 
 fn at(inode: u64) -> ObjectRef {
     let name = ObjectName { inode, column: 0, volume: 1, generation: 7 };
-    ObjectRef { name, epoch: Epoch { incarnation: 3, call: CallEpoch::Server(0, 0) } }
+    ObjectRef { name, epoch: Epoch { incarnation: 3, chain: 0, call: CallEpoch::Server(0, 0) } }
 }
 
 /// CPU time of this process so far, in seconds.

@@ -26,7 +26,10 @@ fn at(number: u32) -> ObjectRef {
 }
 
 fn of(inode: u64, incarnation: u64, number: u32) -> ObjectRef {
-    ObjectRef { name: name(inode), epoch: Epoch { incarnation, call: CallEpoch::Server(number, 0) } }
+    ObjectRef {
+        name: name(inode),
+        epoch: Epoch { incarnation, chain: 0, call: CallEpoch::Server(number, 0) },
+    }
 }
 
 fn data(bytes: &[u8]) -> Payload {
@@ -152,10 +155,12 @@ fn a_raise_leaves_layouts_alone_and_a_fence_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path());
     let objects = target.objects();
-    let layout =
-        |fence| ObjectRef { epoch: Epoch { incarnation: 3, call: CallEpoch::Layout(fence) }, ..at(0) };
+    let layout = |fence| ObjectRef {
+        epoch: Epoch { incarnation: 3, chain: 0, call: CallEpoch::Layout(fence) },
+        ..at(0)
+    };
     let call = |number, fence| ObjectRef {
-        epoch: Epoch { incarnation: 3, call: CallEpoch::Server(number, fence) },
+        epoch: Epoch { incarnation: 3, chain: 0, call: CallEpoch::Server(number, fence) },
         ..at(0)
     };
     objects.make(&[name(1)]).unwrap();

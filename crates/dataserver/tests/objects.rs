@@ -23,7 +23,7 @@ fn name(inode: u64, column: u32) -> ObjectName {
 
 /// An object in its first epoch.
 fn at(name: ObjectName) -> ObjectRef {
-    ObjectRef { name, epoch: Epoch { incarnation: 3, call: CallEpoch::Server(0, 0) } }
+    ObjectRef { name, epoch: Epoch { incarnation: 3, chain: 0, call: CallEpoch::Server(0, 0) } }
 }
 
 fn open(dir: &Path, seed: u64) -> Arc<Target> {

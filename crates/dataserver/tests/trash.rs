@@ -18,7 +18,7 @@ fn name(inode: u64) -> ObjectName {
 
 /// An object in its first epoch.
 fn at(name: ObjectName) -> ObjectRef {
-    ObjectRef { name, epoch: Epoch { incarnation: 3, call: CallEpoch::Server(0, 0) } }
+    ObjectRef { name, epoch: Epoch { incarnation: 3, chain: 0, call: CallEpoch::Server(0, 0) } }
 }
 
 fn open(dir: &Path, clock: &Arc<ManualClock>, trash_keep: Duration) -> Arc<Target> {

@@ -231,9 +231,9 @@ impl Refill {
 impl Marked {
     /// The object for own work: with the epochs that it has.
     fn own(&self) -> ObjectRef {
-        let Mark { incarnation, epoch, layout_epoch, .. } = self.mark;
+        let Mark { incarnation, epoch, layout_epoch, chain, .. } = self.mark;
         let call = CallEpoch::Server(epoch, layout_epoch);
-        ObjectRef { name: self.name, epoch: Epoch { incarnation, call } }
+        ObjectRef { name: self.name, epoch: Epoch { incarnation, chain, call } }
     }
 }
 

@@ -223,7 +223,7 @@ mod tests {
         o.make_of_chain(name, |mark| Mark { chain: 9, ..mark }).unwrap();
         o.settle_all(&Settling::default());
         assert_eq!(o.checksums.log.regions(&name).1, 0, "all is settled");
-        let epoch = Epoch { incarnation: 0, call: CallEpoch::Server(0, 0) };
+        let epoch = Epoch { incarnation: 0, chain: 9, call: CallEpoch::Server(0, 0) };
         let object = ObjectRef { name, epoch };
         assert!(o.prepare(object, 0..0, 0).is_ok() && o.is_ready(object, &(0..0), 0));
         let (here, there) = (0..100, 1 << 30..(1 << 30) + 1);
@@ -233,7 +233,7 @@ mod tests {
         assert!(o.checksums.log.regions(&name).0.touches(0, 1));
         // Another epoch is noted before it is stored.
         o.settle_all(&Settling::default());
-        let raised = Epoch { incarnation: 1, call: CallEpoch::Server(7, 0) };
+        let raised = Epoch { incarnation: 1, chain: 9, call: CallEpoch::Server(7, 0) };
         o.raise(ObjectRef { name, epoch: raised }).unwrap();
         assert!(o.checksums.log.regions(&name).1 > 0);
     }

@@ -28,7 +28,7 @@ fn name(inode: u64) -> ObjectName {
 
 /// An object in its first epoch.
 fn at(inode: u64) -> ObjectRef {
-    ObjectRef { name: name(inode), epoch: Epoch { incarnation: 3, call: CallEpoch::Server(0, 0) } }
+    ObjectRef { name: name(inode), epoch: Epoch { incarnation: 3, chain: 0, call: CallEpoch::Server(0, 0) } }
 }
 
 /// A directory in memory, where there is one that holds a target: many are opened, which syncs the file
