@@ -174,6 +174,8 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.state).watch_leases()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_regularly()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_left_behind()));
+        background.push(tokio::spawn(Arc::clone(&self.data).move_columns_of_draining()));
+        background.push(tokio::spawn(Arc::clone(&self.data).close_forgotten_chains()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).balance_targets()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).watch_servers()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).watch_data_servers()));

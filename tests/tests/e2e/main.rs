@@ -29,6 +29,7 @@ mod lock_waiters;
 mod lost_target;
 mod metaservers;
 mod mixed_kernels;
+mod old_files;
 mod operator;
 mod pjdfstest;
 mod postgres;

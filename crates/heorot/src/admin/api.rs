@@ -90,6 +90,37 @@ pub(crate) struct Stripe {
     pub set_on: Option<String>,
 }
 
+/// Body of `PUT /stripe/apply`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StripeApplyRequest {
+    pub path: String,
+}
+
+/// Answer to `PUT /stripe/apply`, and to `GET /stripe/apply` where there was one since the metaserver's start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StripeApplied {
+    pub path: String,
+    pub is_running: bool,
+    /// Files looked at.
+    pub files: u64,
+    /// Files that get copies.
+    pub changed: u64,
+    /// Files that could not be changed.
+    pub left: u64,
+    /// Files with another number of copies above one.
+    pub other_copies: u64,
+    /// Why it ended early.
+    pub error: Option<String>,
+}
+
+impl From<metaserver::ApplyReport> for StripeApplied {
+    fn from(report: metaserver::ApplyReport) -> Self {
+        let metaserver::ApplyReport { path, is_running, files, changed, left, other_copies, error } = report;
+        Self { path, is_running, files, changed, left, other_copies, error }
+    }
+}
+
 /// Server in the answer to `GET /nodes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Node {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `GET /metrics` | counters, for Prometheus |
 //! | `GET /status` | [`metaserver::status::Status`] or [`DataServerStatus`] |
-//! | `GET /stripe?path=/dir`, `PUT /stripe` | [`Stripe`]; metaserver only |
+//! | `/stripe`, `/stripe/apply` | see `admin_stripe`; metaserver only |
 //! | `POST /clean?after_restore=` | [`Clean`]; metaserver only |
 //! | `POST /adopt` | [`Adopted`]; data server only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
@@ -26,8 +26,8 @@ use metaserver::status::condition_word;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
-use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Stripe, StripeRequest, Target};
-use crate::admin::{access, backup, metrics, nodes, settings, targets, tokens};
+use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
+use crate::admin::{access, backup, metrics, nodes, settings, stripe, targets, tokens};
 use crate::node::secret::Secret;
 use crate::servers::ds::RunningDs;
 use crate::servers::known_metaservers::KnownMetaservers;
@@ -86,10 +86,10 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
     Router::new()
         .route(access::METRICS, get(metrics_page))
         .route("/status", get(status))
-        .route("/stripe", get(stripe_get).put(stripe_put))
         .route("/clean", post(clean))
         .route("/adopt", post(adopt))
         .merge(nodes::routes())
+        .merge(stripe::routes())
         .merge(targets::routes())
         .merge(tokens::routes())
         .merge(backup::routes())
@@ -186,50 +186,6 @@ fn data_server_status(admin: &Admin, cluster: Option<serde_json::Value>) -> Data
         checksums: admin.data_servers.iter().flat_map(|ds| ds.checks_of_targets()).map(Into::into).collect(),
         cluster,
     }
-}
-
-fn shown(report: metaserver::StripeReport) -> Stripe {
-    let metaserver::StripeReport { path, unit_bytes, columns, copies, set_on } = report;
-    Stripe { path, unit_bytes, columns, copies, set_on }
-}
-
-#[derive(Deserialize)]
-struct StripeQuery {
-    path: String,
-}
-
-async fn stripe_get(
-    State(admin): State<Arc<Admin>>,
-    Query(query): Query<StripeQuery>,
-) -> Result<Json<Stripe>, Refused> {
-    let report = metaserver(&admin)?.data().stripe_get(&query.path).await.map_err(refused)?;
-    Ok(Json(shown(report)))
-}
-
-async fn stripe_put(
-    State(admin): State<Arc<Admin>>,
-    Json(request): Json<StripeRequest>,
-) -> Result<Json<Stripe>, Refused> {
-    let metaserver = metaserver(&admin)?;
-    let policy = match request {
-        StripeRequest { inherit: true, unit_bytes: None, columns: None, copies: None, .. } => None,
-        StripeRequest { inherit: true, .. } => {
-            return Err(refused(
-                "a policy is either inherited or has unit, columns and copies; name one of these",
-            ));
-        }
-        StripeRequest { unit_bytes: None, columns: None, copies: None, .. } => {
-            return Err(refused("nothing to set; name unit_bytes, columns, copies or inherit"));
-        }
-        StripeRequest { unit_bytes, columns, copies, .. } => {
-            let now = metaserver.data().stripe_get(&request.path).await.map_err(refused)?;
-            let (unit, columns) =
-                (unit_bytes.unwrap_or(now.unit_bytes.into()), columns.unwrap_or(now.columns));
-            Some((unit, columns, copies.unwrap_or(now.copies.into())))
-        }
-    };
-    let report = in_time(metaserver.data().stripe_set(&request.path, policy)).await?.map_err(refused)?;
-    Ok(Json(shown(report)))
 }
 
 #[derive(Deserialize)]

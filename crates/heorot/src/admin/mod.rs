@@ -11,6 +11,7 @@ pub(crate) mod place;
 pub(crate) mod server;
 pub(crate) mod settings;
 pub(crate) mod socket;
+pub(crate) mod stripe;
 pub(crate) mod targets;
 pub(crate) mod token;
 pub(crate) mod tokens;

@@ -293,7 +293,7 @@ pub(crate) enum StripeCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Set how new files in and below a directory are striped; files that exist stay as they are
+    /// Set how new files in and below a directory are striped; heorot stripe apply gives older ones copies
     #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
     Set {
         /// Directory in the volume, whose root is "/" wherever a client mounted it
@@ -311,6 +311,13 @@ pub(crate) enum StripeCommand {
         /// As the directory above says
         #[arg(long, conflicts_with_all = ["unit", "columns", "copies"], group = "what")]
         inherit: bool,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Give files that have one copy the copies that new files have, in and below a directory, while they are in use
+    Apply {
+        /// Directory in the volume, whose root is "/" wherever a client mounted it
+        path: String,
         #[command(flatten)]
         admin: AdminArgs,
     },

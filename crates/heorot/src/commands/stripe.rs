@@ -1,10 +1,16 @@
-//! `heorot stripe get` and `heorot stripe set`.
+//! `heorot stripe get`, `heorot stripe set` and `heorot stripe apply`.
 
-use crate::admin::api::{Stripe, StripeRequest};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use crate::admin::api::{Stripe, StripeApplied, StripeApplyRequest, StripeRequest};
 use crate::admin::client::AdminClient;
 use crate::cli::StripeCommand;
 use command_line::Failure;
 use host::size;
+
+/// Interval between two questions of how far it is.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// `heorot stripe …`.
 pub(crate) fn stripe(command: &StripeCommand) -> Result<(), Failure> {
@@ -15,9 +21,64 @@ pub(crate) fn stripe(command: &StripeCommand) -> Result<(), Failure> {
             let request = StripeRequest { path, inherit: *inherit, unit_bytes, columns, copies };
             AdminClient::find(admin)?.put("/stripe", &request)?
         }
+        StripeCommand::Apply { path, admin } => return apply(&AdminClient::find(admin)?, path),
     };
     println!("{}", line(&answer));
     Ok(())
+}
+
+/// Begins, and waits for the end. Ctrl-C ends the wait only: the metaserver goes on.
+fn apply(client: &AdminClient, path: &str) -> Result<(), Failure> {
+    let copies = client.get::<Stripe>("/stripe", &[("path", path)])?.copies;
+    let mut now: StripeApplied =
+        client.put("/stripe/apply", &StripeApplyRequest { path: path.to_string() })?;
+    let mut out = std::io::stdout();
+    let shows = out.is_terminal();
+    while now.is_running {
+        if shows {
+            write!(out, "\r{}", progress(&now))?;
+            out.flush()?;
+        }
+        std::thread::sleep(LOOK_EVERY);
+        let ended = || Failure::new("the metaserver has started again meanwhile; run this again");
+        now = client.get::<Option<StripeApplied>>("/stripe/apply", &[])?.ok_or_else(ended)?;
+    }
+    println!("{}{}", if shows { "\r" } else { "" }, progress(&now));
+    conclusion(&now, copies).map_err(Failure::new).map(|said| said.iter().for_each(|line| println!("{line}")))
+}
+
+fn progress(now: &StripeApplied) -> String {
+    let (path, files, changed) = (&now.path, now.files, now.changed);
+    format!("{path}: {files} files looked at, {changed} get copies")
+}
+
+/// What there is to say at the end; an error if some files are left.
+fn conclusion(now: &StripeApplied, copies: u8) -> Result<Vec<String>, String> {
+    if let Some(error) = &now.error {
+        return Err(format!("it ended early: {error}. Run it again: it goes on with what is left"));
+    }
+    if now.left > 0 {
+        return Err(format!(
+            "{} files stay without copies: they are in use, or a data server of theirs is away. Run this again",
+            now.left
+        ));
+    }
+    let mut said = Vec::new();
+    if now.changed > 0 {
+        said.push("the copies are being made; heorot status shows how many are still missing".to_string());
+    } else if copies == 1 {
+        let path = &now.path;
+        said.push(format!(
+            "new files in {path} have one copy: heorot stripe set {path} --copies 2 comes first"
+        ));
+    }
+    if now.other_copies > 0 {
+        said.push(format!(
+            "{} files keep another number of copies than new files have; copy them to change that",
+            now.other_copies
+        ));
+    }
+    Ok(said)
 }
 
 fn line(stripe: &Stripe) -> String {
@@ -42,6 +103,27 @@ fn line(stripe: &Stripe) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_says_what_is_left_to_do() {
+        let ended = |changed, left, other_copies, error: Option<&str>| StripeApplied {
+            path: "/a".into(),
+            is_running: false,
+            files: 9,
+            changed,
+            left,
+            other_copies,
+            error: error.map(String::from),
+        };
+        assert_eq!(progress(&ended(2, 0, 0, None)), "/a: 9 files looked at, 2 get copies");
+        assert_eq!(conclusion(&ended(0, 0, 0, None), 2), Ok(vec![]));
+        let said = |ended: &StripeApplied, copies| conclusion(ended, copies).unwrap().join("\n");
+        assert!(said(&ended(2, 0, 0, None), 2).contains("heorot status"));
+        assert!(said(&ended(0, 0, 0, None), 1).contains("stripe set /a --copies 2 comes first"));
+        assert!(said(&ended(0, 0, 4, None), 2).starts_with("4 files keep another"));
+        assert!(conclusion(&ended(2, 3, 0, None), 2).unwrap_err().starts_with("3 files stay"));
+        assert!(conclusion(&ended(2, 0, 0, Some("no leader")), 2).unwrap_err().contains("no leader"));
+    }
 
     #[test]
     fn the_answer_says_where_the_policy_comes_from() {

@@ -5,5 +5,6 @@ mod nodes;
 pub mod status;
 pub(crate) mod stripe;
 
+pub use crate::data::copies::apply::ApplyReport;
 pub use exports::{ExportChange, ExportReport};
 pub use stripe::StripeReport;

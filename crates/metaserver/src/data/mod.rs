@@ -5,6 +5,7 @@
 //! ```
 
 mod call;
+pub(crate) mod copies;
 pub(crate) mod copy;
 pub(crate) mod deferred;
 pub(crate) mod hold;
@@ -29,6 +30,8 @@ use cluster::Cluster;
 use namespace::TargetId;
 use nfs::Metrics;
 
+use crate::data::copies::Used;
+use crate::data::copies::apply::LastApply;
 use crate::data::deferred::backlog::Backlog;
 use crate::data::inode_locks::InodeLocks;
 use crate::data::placement::Placement;
@@ -49,6 +52,8 @@ pub struct Data {
     /// Locks for copies and truncations of a file's content, at the leader. Two at a time would be wrong, not only
     /// wasteful: the slower one could overwrite, or cut off, data that a client wrote after the faster one was done.
     pub(crate) content_locks: InodeLocks,
+    pub(crate) used_chains: Used,
+    pub(crate) last_apply: LastApply,
     /// Locks of files whose columns get other targets: no layout is granted meanwhile.
     pub(crate) relocations: InodeLocks,
     pub(crate) rounds: Rounds,
@@ -73,6 +78,8 @@ impl Data {
             metrics,
             placement: Placement::default(),
             content_locks: InodeLocks::default(),
+            used_chains: Used::default(),
+            last_apply: LastApply::default(),
             relocations: InodeLocks::default(),
             rounds: Rounds::default(),
             settling: Settling::default(),

@@ -20,7 +20,7 @@ impl Data {
             NodeChange::Drain => {
                 self.cluster.set_state(node.key, NodeState::Draining).await?;
                 Ok(format!(
-                    "{name} takes no new files; its {objects} objects stay where they are, and are served"
+                    "{name} takes no new files; its {objects} objects are served, and move to other data servers that have room"
                 ))
             }
             NodeChange::Undrain => {
@@ -44,8 +44,8 @@ impl Data {
             }
             NodeChange::Remove if !force && self.has_files(node.key).await? => {
                 Err(AdminError::Invalid(format!(
-                    "{name} has data of files, which nothing moves elsewhere yet: these files could not be read any more. \
-                 Drain it and remove them first (heorot files --on {name} lists them), or force it"
+                    "{name} has data of files: these files could not be read any more. Drain it, and wait until they have moved to other \
+                 data servers (heorot files --on {name} lists them), or force it"
                 )))
             }
             NodeChange::Remove if node.seen.is_none() && !force => Err(AdminError::Invalid(format!(

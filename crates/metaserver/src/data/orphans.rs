@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
+use namespace::{Chain, ChainId, FileLayout, Inode, InodeId, Kind, TargetId, read};
 use wire::data::remove::Only;
 use wire::data::{self, ObjectEntry, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
@@ -231,9 +231,18 @@ impl Data {
             let device = read::device(&*view, layout.device)?;
             // An unknown device is damage: its objects count as owned, and are not removed.
             let chain = device.map(|device| layout.chain(&device.chains, entry.column));
-            // The doubt first: it may end in between, and leave the target a member.
-            let is_its_own = |chain| self.cluster.is_in_doubt(chain) || self.cluster.is_member(chain, target);
-            match chain.is_none_or(|chain| chain.is_some_and(is_its_own)) {
+            // Of the same view: the column may just have been put on the chain.
+            let is_its_own = |id: ChainId| {
+                let chain = read::chain(&*view, id)?;
+                let is_member = |chain: Chain| chain.is_in_doubt() || chain.has(target);
+                Ok::<bool, FileError>(chain.map_or(id == target.into(), is_member))
+            };
+            let is_owned = match chain {
+                None => true,
+                Some(None) => false,
+                Some(Some(chain)) => is_its_own(chain)?,
+            };
+            match is_owned {
                 true => split.owned.push(*entry),
                 false => split.left_behind.push(*entry),
             }

@@ -16,13 +16,18 @@ mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use namespace::{COLUMNS_MAX, COPIES_MAX, Chain, ChainId, DeviceId, FileLayout, MemberState, TargetId};
+use namespace::{
+    COLUMNS_MAX, COPIES_MAX, Chain, ChainId, DeviceId, FileLayout, InodeId, MemberState, TargetId,
+};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::data::Data;
 
 /// Maximum of devices of a metadata group: a client that knows all of them has some hundred bytes for each.
 const DEVICES_MAX: usize = 4096;
+
+/// Maximum of open chains of a target that files are spread over.
+const NUMBERS_MAX: usize = 16;
 
 /// Wanted number of devices of one width over `chains` chains: one for each window of neighbours, so that
 /// every pair of chains gets its share of files.
@@ -128,13 +133,18 @@ impl Placement {
             moved.push(other);
         }
         state.pay(&others, &moved);
-        // Rotated to an ascending list: other files may then share the device.
-        let least = (0..new.len()).min_by_key(|at| new[*at])?;
-        let rotated: Vec<_> = (0..new.len()).map(|i| new[(least + i) % new.len()]).collect();
-        if !state.devices.contains_key(&rotated) && state.devices.len() >= DEVICES_MAX {
-            return None;
-        }
-        Some(Choice { chains: rotated, first: ((new.len() - least) % new.len()) as u32 })
+        Some(Choice::of_columns(&new)).filter(|choice| state.may_use(&choice.chains))
+    }
+
+    /// True if there is a device for these chains, or room for one.
+    pub(crate) fn may_use(&self, chains: &[ChainId]) -> bool {
+        self.lock().may_use(chains)
+    }
+
+    /// Which of the open chains of each target a file's columns are put on: few devices, many chains.
+    pub(crate) fn number_of_chain(&self, file: InodeId) -> usize {
+        let numbers = (DEVICES_MAX / 4 / self.lock().devices.len().max(1)).clamp(1, NUMBERS_MAX);
+        file.0 as usize % numbers
     }
 
     /// Device with these chains, if it is known here.
@@ -208,7 +218,21 @@ impl Data {
     }
 }
 
+impl Choice {
+    /// The placement of these columns in their order, as a list that begins at its least chain: others may share it.
+    pub(crate) fn of_columns(columns: &[ChainId]) -> Self {
+        let count = columns.len();
+        let least = (0..count).min_by_key(|at| columns[*at]).unwrap_or(0);
+        let chains = (0..count).map(|at| columns[(least + at) % count]).collect();
+        Self { chains, first: ((count - least) % count.max(1)) as u32 }
+    }
+}
+
 impl State {
+    fn may_use(&self, chains: &[ChainId]) -> bool {
+        self.devices.contains_key(chains) || self.devices.len() < DEVICES_MAX
+    }
+
     fn earn(&mut self, usable: &[Candidate]) {
         for u in usable {
             *self.credit.entry(u.chain).or_default() += weight(u);

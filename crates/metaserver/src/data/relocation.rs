@@ -11,6 +11,8 @@
 //! (`namespace::FileVersion`). A write through a metaserver that comes even later has its `Wrote` refused,
 //! and its client writes again.
 
+use std::collections::BTreeSet;
+
 use namespace::{ChainId, Command, DataPlace, FileLayout, FileVersion, Inode, IoMode, Reply, read};
 use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
@@ -93,7 +95,12 @@ impl Data {
         if empty.is_empty() {
             return Ok(None);
         }
-        let usable = self.candidates(self.copies_of(&data.chains));
+        let mut usable = self.candidates(self.copies_of(&data.chains));
+        // Not the target alone whose chain the column leaves: its object there has the mark of the chain.
+        let chain_of = |column: &u32| data.layout.chain(&data.chains, *column);
+        let left = empty.iter().filter_map(chain_of).flat_map(|chain| self.cluster.members_of(chain));
+        let left: BTreeSet<ChainId> = left.map(ChainId::from).collect();
+        usable.retain(|candidate| !left.contains(&candidate.chain));
         let moves = |column| empty.contains(&column);
         let Some(choice) = self.placement.choose_again(&usable, &data.layout, &data.chains, moves) else {
             return Ok(None);
@@ -119,7 +126,7 @@ impl Data {
     ///
     /// # Errors
     /// `Delay` if a client has such a layout, or the file has changed since `inode` was read.
-    fn version_without_writers(&self, inode: &Inode) -> Result<FileVersion, FileError> {
+    pub(super) fn version_without_writers(&self, inode: &Inode) -> Result<FileVersion, FileError> {
         let view = self.machine.view()?;
         let now = self.machine.inode(&*view, inode.id)?;
         let is_written = read::layouts(&*view, inode.id)?.iter().any(|(.., mode)| *mode == IoMode::ReadWrite);
@@ -132,7 +139,7 @@ impl Data {
 
     /// Recalls all layouts of a file, and raises its epoch: a call with this epoch finds all that was written
     /// before, and nothing of that comes later. Returns the inode with the new epoch.
-    async fn exclude_writers(&self, inode: &Inode) -> Result<Inode, FileError> {
+    pub(super) async fn exclude_writers(&self, inode: &Inode) -> Result<Inode, FileError> {
         self.state.recall_layouts(inode.id, inode.generation, Holders::All).await?;
         let epoch = self.machine.inode(&*self.machine.view()?, inode.id)?.epoch;
         match self.state.propose(None, Command::RaiseEpoch { inode: inode.id, epoch }).await? {

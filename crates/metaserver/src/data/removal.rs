@@ -1,7 +1,9 @@
-//! Removal of a data server: it must have no objects of files. Empty columns are relocated.
+//! Removal of a data server: it must have no objects of files, and no chain may depend on it. Empty columns are
+//! relocated.
 //!
 //! ```text
-//! drained ─▶ LIST ─▶ an object of no file: REMOVE
+//! drained ─▶ a chain without another member that has all data: the server stays
+//!         ─▶ LIST ─▶ an object of no file: REMOVE
 //!                 ─▶ an empty column: relocated, then REMOVE
 //!                 ─▶ other objects stay, and so does the server
 //! ```
@@ -30,6 +32,8 @@ pub(super) struct Remaining {
     of_files: u64,
     /// Objects of no file, which a restore keeps for a while.
     orphans: u64,
+    /// Chains of which no other member has all data.
+    chains: u64,
     /// True if there may be more objects, since the time was up.
     has_more: bool,
     /// Target that could not be asked.
@@ -38,7 +42,7 @@ pub(super) struct Remaining {
 
 impl fmt::Display for Remaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { of_files, orphans, has_more, not_asked } = self;
+        let Self { of_files, orphans, chains, has_more, not_asked } = self;
         if let Some((target, status)) = not_asked {
             return write!(
                 f,
@@ -51,6 +55,13 @@ impl fmt::Display for Remaining {
             return write!(
                 f,
                 "has more empty objects than could be moved elsewhere in a minute. Try again, or force it"
+            );
+        }
+        if *chains > 0 {
+            return write!(
+                f,
+                "is the only one that has all data of {chains} chains of targets, which move to other data servers that have room. \
+                 Try again, or force it"
             );
         }
         let mut and = "has";
@@ -83,7 +94,9 @@ impl Data {
         let targets = map.data_servers.iter().find(|server| NodeKey::DataServer(server.id) == key);
         let mut remaining = Remaining::default();
         let until = Instant::now() + LEAVE_TIME_MAX;
-        for target in targets.map(|server| server.targets.clone()).unwrap_or_default() {
+        let targets = targets.map(|server| server.targets.clone()).unwrap_or_default();
+        remaining.chains = self.cluster.count_sole_members(&targets);
+        for target in targets {
             // A removal does not wait for the objects of a lost target.
             if self.cluster.data_servers.is_lost(target) {
                 continue;

@@ -52,9 +52,17 @@ impl Metaserver {
         }
         let map = self.cluster.map();
         let single: BTreeSet<ChainId> = read::devices(&*view)?.into_iter().flat_map(|d| d.chains).collect();
+        // By the record: members of an ended process count, too.
+        let is_sole = |target: &namespace::TargetId| {
+            let is_only = |chain: &Chain| {
+                let mut with_data = chain.with_state(MemberState::In);
+                with_data.next() == Some(*target) && with_data.next().is_none()
+            };
+            single.contains(&ChainId::from(*target)) || map.chains.iter().any(is_only)
+        };
         let has_sole_copies = |id: DataServerId| {
             let server = map.data_servers.iter().find(|server| server.id == id);
-            server.is_some_and(|server| server.targets.iter().any(|t| single.contains(&ChainId::from(*t))))
+            server.is_some_and(|server| server.targets.iter().any(is_sole))
         };
         let mut status = Status {
             role: "metaserver".into(),
@@ -96,7 +104,10 @@ impl Metaserver {
                 .collect(),
             chains: {
                 let in_doubt = self.cluster.map().chains.iter().filter(|chain| chain.is_in_doubt()).count();
-                let counted = chains(&self.cluster.chains(), self.cluster.default_stripe().copies);
+                let mut all = BTreeMap::clone(&self.cluster.chains());
+                // Nothing waits for these.
+                all.retain(|id, _| !self.cluster.is_chain_lost(*id));
+                let counted = chains(&all, self.cluster.default_stripe().copies);
                 Chains { in_doubt: in_doubt as u64, ..counted }
             },
             refused: self.refused_clients(),
