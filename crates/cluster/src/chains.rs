@@ -163,10 +163,14 @@ impl Cluster {
             return false;
         }
         match self.chains().get(&chain) {
-            Some(chain) if chain.copies == 1 => {
-                let mut with_data = chain.with_state(MemberState::In);
-                with_data.all(|target| lost.contains(&target))
-                    && chain.members.iter().any(|member| lost.contains(&member.target))
+            Some(Chain { copies: 1, .. }) => {
+                let map = self.map();
+                let at = map.chains.binary_search_by_key(&chain, |chain| chain.id);
+                // By the record: one that has started again has its data.
+                at.is_ok_and(|at| {
+                    let mut with_data = map.chains[at].with_state(MemberState::In).peekable();
+                    with_data.peek().is_some() && with_data.all(|target| lost.contains(&target))
+                })
             }
             Some(chain) => chain.members.iter().all(|member| lost.contains(&member.target)),
             None => lost.contains(&TargetId(chain.0)),

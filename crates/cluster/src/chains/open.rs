@@ -77,16 +77,16 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError`].
     pub async fn close_chains(&self, chains: &BTreeSet<ChainId>) -> Result<(), ClusterError> {
-        self.step_all(chains, ChainStep::Close, Chain::is_open).await
+        self.step_all(chains.iter(), ChainStep::Close, Chain::is_open).await
     }
 
-    /// Has them get their other members: all objects on them know of it.
+    /// Has them get their other members: all objects on them know of it, as seen in these versions.
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub async fn chains_are_closed(&self, chains: &BTreeSet<ChainId>) -> Result<(), ClusterError> {
-        let is_closing = |chain: &Chain| chain.is_of_one_for_now() && !chain.is_open();
-        self.step_all(chains, ChainStep::Closed, is_closing).await
+    pub async fn chains_are_closed(&self, chains: &BTreeMap<ChainId, u32>) -> Result<(), ClusterError> {
+        let is_as_seen = |chain: &Chain| chain.is_closing() && chains.get(&chain.id) == Some(&chain.version);
+        self.step_all(chains.keys(), ChainStep::Closed, is_as_seen).await
     }
 
     /// Has a chain of one copy get more, with all columns on it.
@@ -95,17 +95,17 @@ impl Cluster {
     /// [`ClusterError`].
     pub async fn raise_copies(&self, chain: ChainId, copies: u8) -> Result<(), ClusterError> {
         let is_it = |chain: &Chain| chain.copies == 1 && !chain.is_of_one_for_now();
-        self.step_all(&BTreeSet::from([chain]), ChainStep::Copies(copies), is_it).await
+        self.step_all(std::iter::once(&chain), ChainStep::Copies(copies), is_it).await
     }
 
-    async fn step_all(
+    async fn step_all<'a>(
         &self,
-        chains: &BTreeSet<ChainId>,
+        chains: impl Iterator<Item = &'a ChainId>,
         step: ChainStep,
         is_for: impl Fn(&Chain) -> bool,
     ) -> Result<(), ClusterError> {
         let now = self.chains();
-        let concerned = chains.iter().filter_map(|id| now.get(id)).filter(|chain| is_for(chain));
+        let concerned = chains.filter_map(|id| now.get(id)).filter(|chain| is_for(chain));
         let change = |chain: &Chain| ChainChange { chain: chain.id, version: chain.version, step };
         let steps: Vec<_> = concerned.map(change).collect();
         for changes in steps.chunks(CHAINS_OF_COMMAND_MAX) {

@@ -8,11 +8,11 @@ use bytes::Bytes;
 
 use crate::servers::{Client, Cluster, PORT, ask, until};
 
-const DATA_SERVERS: usize = 4;
-const FILES: usize = 8;
+pub const DATA_SERVERS: usize = 4;
+pub const FILES: usize = 8;
 const FILE_BYTES: usize = 8 << 20;
 
-fn leader(cluster: &Cluster) -> usize {
+pub fn leader(cluster: &Cluster) -> usize {
     let name = cluster.status()["leader"].as_str().map(str::to_owned).expect("a leader");
     (0..cluster.metaservers.len()).find(|n| name == format!("mds{n}")).expect("one of them leads")
 }
@@ -29,7 +29,7 @@ fn objects(cluster: &Cluster, n: usize) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Two targets have each object with data, with equal bytes.
-fn check_copies(cluster: &Cluster) {
+pub fn check_copies(cluster: &Cluster) {
     let mut copies = BTreeMap::<String, Vec<Vec<u8>>>::new();
     for n in 0..DATA_SERVERS {
         objects(cluster, n).into_iter().for_each(|(name, bytes)| copies.entry(name).or_default().push(bytes));
@@ -42,18 +42,18 @@ fn check_copies(cluster: &Cluster) {
 }
 
 /// A client that writes files and reads them back, at a metaserver that is not killed.
-struct Worker {
+pub struct Worker {
     stop: Arc<AtomicBool>,
     rounds: Arc<AtomicUsize>,
     task: tokio::task::JoinHandle<()>,
 }
 
-fn bytes(file: usize, round: usize) -> Bytes {
+pub fn bytes(file: usize, round: usize) -> Bytes {
     Bytes::from(vec![(7 * file + round) as u8; FILE_BYTES])
 }
 
 impl Worker {
-    fn start(client: Client, files: Vec<Bytes>) -> Self {
+    pub fn start(client: Client, files: Vec<Bytes>) -> Self {
         let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (stops, counts) = (Arc::clone(&stop), Arc::clone(&rounds));
         let task = tokio::spawn(async move {
@@ -76,7 +76,7 @@ impl Worker {
         Self { stop, rounds, task }
     }
 
-    async fn end(self) -> usize {
+    pub async fn end(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.task.await.expect("no error at the client");
         self.rounds.load(Ordering::Relaxed)
@@ -84,7 +84,7 @@ impl Worker {
 }
 
 /// Writes and commits.
-async fn write(client: &Client, file: &Bytes, bytes: Bytes) {
+pub async fn write(client: &Client, file: &Bytes, bytes: Bytes) {
     nfs_rs::write_all(&**client, file.clone(), 0, bytes).await.expect("a write");
     client.commit(file.clone(), 0, 0).await.expect("a commit");
 }

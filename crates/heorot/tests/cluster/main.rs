@@ -12,6 +12,7 @@ mod lost_targets;
 mod name_space;
 mod no_quorum;
 mod nodes;
+mod old_files;
 mod quiet_logs;
 mod restored_chains;
 mod servers;

@@ -244,7 +244,7 @@ impl Data {
     ///
     /// # Errors
     /// `Delay` in other cases, and while the file is truncated.
-    async fn inode_after_change(&self, before: &Inode) -> Result<Inode, FileError> {
+    pub(crate) async fn inode_after_change(&self, before: &Inode) -> Result<Inode, FileError> {
         wait_for_return(FileError::Delay).await?;
         let view = self.machine.view()?;
         let now = self.machine.inode(&*view, before.id)?;

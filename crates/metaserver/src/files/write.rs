@@ -63,10 +63,18 @@ pub(crate) async fn write_bytes(
         Err(FileError::Delay) => {}
         Err(error) => return Err(error),
     }
-    let inode = server.data.in_columns(inode).await?;
-    let inode = server.data.write_or_relocate(inode, offset, data, durable).await?;
-    let inode = wrote(server, request, &inode, end).await?;
-    Ok(Written { inode, is_durable: durable })
+    let mut inode = server.data.in_columns(inode).await?;
+    loop {
+        inode = server.data.write_or_relocate(inode, offset, data.clone(), durable).await?;
+        match wrote(server, request, &inode, end).await {
+            // The file's epoch was raised meanwhile: it was truncated, or its columns got other chains. The bytes may
+            // be cut off, or where they are not looked for. A compound has a record of the answer.
+            Err(FileError::Delay) if !matches!(request, Request::Compound(_)) => {
+                inode = server.data.inode_after_change(&inode).await?;
+            }
+            outcome => return Ok(Written { inode: outcome?, is_durable: durable }),
+        }
+    }
 }
 
 /// Clears the set-id bits that a write by `user` takes away. Called before the first byte is changed: a crash in

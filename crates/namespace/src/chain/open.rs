@@ -38,6 +38,12 @@ impl Chain {
         matches!(self.members[..], [ChainMember { target, .. }] if self.leaving == Some(target))
     }
 
+    /// True if it is closed, and has not got its other members.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.is_of_one_for_now() && !self.is_open()
+    }
+
     /// True if it is open, or closed while an object on it may not know of it: it gets no other member.
     #[must_use]
     pub fn is_of_one_for_now(&self) -> bool {
@@ -78,8 +84,7 @@ pub(super) fn close(chain: Chain) -> Option<Chain> {
 
 /// The chain after [`super::ChainStep::Closed`]; none: it is not being closed.
 pub(super) fn closed(chain: Chain) -> Option<Chain> {
-    let is_closing = chain.is_of_one_for_now() && !chain.is_open();
-    is_closing.then_some(Chain { leaving: None, ..chain })
+    chain.is_closing().then_some(Chain { leaving: None, ..chain })
 }
 
 /// The chain after [`super::ChainStep::Copies`]; none: it has several copies, or is to have none.

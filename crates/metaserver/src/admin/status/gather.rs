@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use cluster::{AdminError, GroupReport, NodeReport, TargetReport, id_text};
-use namespace::{Chain, ChainId, DataServerId, MemberState, NodeKey, NodeState, read};
+use namespace::{Chain, ChainId, DataServerId, MemberState, NodeKey, NodeState, TargetId, read};
 use replica::NodeId;
 use wire::data::TargetCondition;
 
@@ -53,13 +53,12 @@ impl Metaserver {
         let map = self.cluster.map();
         let single: BTreeSet<ChainId> = read::devices(&*view)?.into_iter().flat_map(|d| d.chains).collect();
         // By the record: members of an ended process count, too.
-        let is_sole = |target: &namespace::TargetId| {
-            let is_only = |chain: &Chain| {
-                let mut with_data = chain.with_state(MemberState::In);
-                with_data.next() == Some(*target) && with_data.next().is_none()
-            };
-            single.contains(&ChainId::from(*target)) || map.chains.iter().any(is_only)
+        let only = |chain: &Chain| {
+            let mut with_data = chain.with_state(MemberState::In);
+            with_data.next().filter(|_| with_data.next().is_none())
         };
+        let sole: BTreeSet<TargetId> = map.chains.iter().filter_map(only).collect();
+        let is_sole = |target: &TargetId| single.contains(&ChainId::from(*target)) || sole.contains(target);
         let has_sole_copies = |id: DataServerId| {
             let server = map.data_servers.iter().find(|server| server.id == id);
             server.is_some_and(|server| server.targets.iter().any(is_sole))

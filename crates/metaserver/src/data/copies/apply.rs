@@ -166,7 +166,8 @@ impl Data {
         let outcome = loop {
             let outcome = match self.need(&file, copies) {
                 Ok(Need::Copies) => {
-                    self.put_on_chains(file.id, Wanted { copies, targets: None }).await.map(|_| Need::Copies)
+                    let put = self.put_on_chains(file.id, Wanted { copies, targets: None }).await;
+                    put.map(|columns| if columns > 0 { Need::Copies } else { Need::Nothing })
                 }
                 other => other,
             };

@@ -12,6 +12,8 @@ use crate::errors::FileError;
 /// Looks at a file that changes meanwhile, and the pause between them.
 const TRIES_MAX: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
+/// Objects of a target that may be passed over. With more of them, the target is not well.
+const FAILED_MAX: usize = 1000;
 /// Interval between two looks for chains that were left open.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -23,31 +25,37 @@ impl Data {
     /// The first of the calls to a target, when the others are done: its chains get no other members yet.
     pub(super) async fn close_chains(&self, chains: &BTreeSet<ChainId>) -> Result<(), FileError> {
         self.cluster.close_chains(chains).await?;
-        let mut by_target = BTreeMap::<TargetId, BTreeSet<ChainId>>::new();
-        let all = self.cluster.chains();
-        for chain in chains.iter().filter_map(|id| all.get(id)).filter(|chain| chain.is_of_one_for_now()) {
-            by_target.entry(chain.members[0].target).or_default().insert(chain.id);
+        // With the versions in which they are closed: a look at the objects before that would not count.
+        let mut by_target = BTreeMap::<TargetId, BTreeMap<ChainId, u32>>::new();
+        let (all, lost) = (self.cluster.chains(), self.cluster.data_servers.lost_targets());
+        for chain in chains.iter().filter_map(|id| all.get(id)).filter(|chain| chain.is_closing()) {
+            by_target.entry(chain.members[0].target).or_default().insert(chain.id, chain.version);
         }
+        // They wait until their target is found again.
+        by_target.retain(|target, _| !lost.contains(target));
         let mut first = Ok(());
         for (target, of_target) in by_target {
-            let is_lost = self.cluster.data_servers.lost_targets().contains(&target);
-            let closed = match is_lost {
-                true => Ok(()), // there is nothing to fill others with
-                false => self.note_chains_on(target, &of_target).await,
-            };
-            match closed {
+            match self.note_chains_on(target, &of_target).await {
                 Ok(()) => self.cluster.chains_are_closed(&of_target).await?,
                 Err(error) => first = first.and(Err(error)),
             }
         }
-        let left = self.cluster.open_chains(None, |_| true);
-        if chains.iter().any(|chain| left.contains(chain)) { first.and(Err(FileError::Delay)) } else { first }
+        let all = self.cluster.chains();
+        let is_left = |id: &ChainId| {
+            all.get(id)
+                .is_some_and(|chain| chain.is_of_one_for_now() && !lost.contains(&chain.members[0].target))
+        };
+        if chains.iter().any(is_left) { first.and(Err(FileError::Delay)) } else { first }
     }
 
-    /// Has all objects on a target note their chains, of those on these chains. Objects that cannot be opened are passed
-    /// over: no member will have them.
-    async fn note_chains_on(&self, target: TargetId, chains: &BTreeSet<ChainId>) -> Result<(), FileError> {
-        let (mut after, mut passed_over) = (None, 0_u64);
+    /// Has all objects on a target note their chains, of those on these chains. Objects that cannot be opened on a target
+    /// that is well are passed over: no member will have them.
+    async fn note_chains_on(
+        &self,
+        target: TargetId,
+        chains: &BTreeMap<ChainId, u32>,
+    ) -> Result<(), FileError> {
+        let (mut after, mut failed) = (None, Vec::new());
         loop {
             let page = self.list_objects(target, after).await?;
             let mut columns_of = BTreeMap::<(InodeId, u32), Vec<u32>>::new();
@@ -59,7 +67,9 @@ impl Data {
                 for column in columns {
                     match self.note_chain_of(id, generation, column, chains).await {
                         Ok(()) => {}
-                        Err(FileError::Io) => passed_over += 1,
+                        Err(FileError::Io) if failed.len() < FAILED_MAX => {
+                            failed.push((id, generation, column))
+                        }
                         Err(error) => return Err(error),
                     }
                 }
@@ -69,6 +79,20 @@ impl Data {
                 break;
             }
         }
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let mut passed_over = 0_u64;
+        for (id, generation, column) in failed {
+            match self.note_chain_of(id, generation, column, chains).await {
+                Ok(()) => {}
+                Err(FileError::Io) => passed_over += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        // Not if it is the target that fails.
+        self.list_objects(target, None).await?;
+        self.check_usable(target)?;
         if passed_over > 0 {
             tracing::error!(
                 target = %format!("{:016x}", target.0), objects = passed_over,
@@ -84,17 +108,19 @@ impl Data {
         file: InodeId,
         generation: u32,
         column: u32,
-        chains: &BTreeSet<ChainId>,
+        chains: &BTreeMap<ChainId, u32>,
     ) -> Result<(), FileError> {
         let mut tries = 0;
         loop {
-            let inode = read::inode(&*self.machine.view()?, file)?;
+            // Not the error of an object.
+            let found = self.machine.view().and_then(|view| Ok(read::inode(&*view, file)?));
+            let inode = found.map_err(|_| FileError::Fault)?;
             let Some(inode) = inode.filter(|inode| inode.generation == generation) else { return Ok(()) };
             if inode.columns().is_none() {
                 return Ok(());
             }
-            let data = self.file_data(&inode)?;
-            if !data.layout.chain(&data.chains, column).is_some_and(|chain| chains.contains(&chain)) {
+            let data = self.file_data(&inode).map_err(|_| FileError::Fault)?;
+            if !data.layout.chain(&data.chains, column).is_some_and(|chain| chains.contains_key(&chain)) {
                 return Ok(());
             }
             match self.stat_objects(&inode, &[column], false).await {

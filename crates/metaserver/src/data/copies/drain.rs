@@ -107,7 +107,7 @@ impl Data {
         // Chains that no column was put on are used again, as long as there are files to come.
         match moved {
             Moved { left: 0, .. } => {
-                let open = self.cluster.open_chains(Some(target), |copies| copies == 1);
+                let open = self.cluster.open_chains(Some(target), |_| true);
                 self.close_chains(&open).await?;
             }
             _ => self.close_used_chains().await?,

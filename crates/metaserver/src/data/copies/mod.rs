@@ -39,7 +39,7 @@ pub(crate) struct Wanted<'a> {
     pub targets: Option<&'a BTreeSet<TargetId>>,
 }
 
-/// Chains that this process has put columns on, and has not closed yet.
+/// Chains of one copy that this process has put columns on, and has not closed yet.
 #[derive(Default)]
 pub(crate) struct Used(Mutex<BTreeSet<ChainId>>);
 
@@ -82,17 +82,17 @@ impl Data {
 
     async fn put_columns(&self, inode: Inode, wanted: Wanted<'_>) -> Result<u32, FileError> {
         let data = self.file_data(&inode)?;
+        let alone = self.columns_alone(&data.chains, data.layout, wanted);
+        for (_, target) in &alone {
+            self.check_usable(*target)?;
+        }
         let mut raised = 0;
         for chain in self.chains_of_one_copy(&data.chains, wanted)? {
             self.cluster.raise_copies(chain, wanted.copies).await?;
             raised += 1;
         }
-        let alone = self.columns_alone(&data.chains, data.layout, wanted);
         if alone.is_empty() {
             return Ok(raised);
-        }
-        for (_, target) in &alone {
-            self.check_usable(*target)?;
         }
         self.check_no_truncation(&*self.machine.view()?, &inode)?;
         let inode = self.exclude_writers(&inode).await?;
@@ -117,7 +117,9 @@ impl Data {
         let Reply::Attributes { inode, .. } = self.state.propose(None, command).await? else {
             return Err(FileError::Fault);
         };
-        self.used_chains.note(opened);
+        if wanted.copies == 1 {
+            self.used_chains.note(opened);
+        }
         let columns: Vec<u32> = alone.iter().map(|(column, _)| *column).collect();
         if let Err(error) = self.stat_objects(&inode, &columns, false).await {
             // It is repeated before the chain is closed.
