@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::killed_moves::{DATA_SERVERS, FILES, Worker, bytes, check_copies, leader, write};
 use crate::servers::{Client, Cluster, PORT, ask, until};
 
-/// Files that nobody uses meanwhile.
+/// Files that are not in use meanwhile.
 const QUIET_FILES: usize = 60;
 const QUIET_BYTES: usize = 200 << 10;
 

@@ -165,7 +165,7 @@ fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
         next_step(&chain, &chain, &Table { presence, is_overdue: true, may_be_tried: false })
     };
     assert_eq!(step(&[In], &[Well], None), None);
-    assert_eq!(step(&[In], &[Gone], None), None, "nobody else has its data");
+    assert_eq!(step(&[In], &[Gone], None), None, "no other target has its data");
     assert_eq!(step(&[In], &[Draining], None), at(ChainStep::Add, 9));
     assert_eq!(step(&[In, Refilling], &[Draining, Well], None), None);
     assert_eq!(step(&[In, In], &[Draining, Well], None), at(ChainStep::Drop, 0));

@@ -97,7 +97,7 @@ impl Data {
         self.check_no_truncation(&*self.machine.view()?, &inode)?;
         let inode = self.exclude_writers(&inode).await?;
         let checked = self.version_without_writers(&inode)?;
-        // What was acknowledged as unstable has a write verifier of the target, which nobody looks at afterwards.
+        // The answers to unstable writes have the write verifier of the target. Later ones have that of the chain.
         self.sync_columns(&inode, &alone).await?;
         let number = self.placement.number_of_chain(inode.id);
         let all = (0..data.layout.columns).map(|column| data.layout.chain(&data.chains, column));
