@@ -16,33 +16,54 @@ impl Objects {
     /// # Errors
     /// [`ObjectError`]: `Stale` for one that was removed. Some of the objects may have been made.
     pub fn make(&self, names: &[ObjectName]) -> Result<(), ObjectError> {
+        self.make_on(names, 0)
+    }
+
+    /// [`Objects::make`] on a chain; 0: without copies.
+    pub(crate) fn make_on(&self, names: &[ObjectName], chain: u64) -> Result<(), ObjectError> {
         self.check()?;
-        let mut directories = BTreeSet::new();
-        let mut noted = 0;
+        let (mut missing, mut noted) = (Vec::new(), 0);
         for name in names {
             let _name = self.name_lock(name).lock();
-            if self.removed.lock().contains(name) {
-                return Err(ObjectError::Stale);
+            self.check_not_removed(name)?;
+            let is_there = self.root.contains(&name.path()).map_err(|e| self.trouble("look for", name, e))?;
+            if !is_there {
+                noted = self.note_new(name, chain)?;
+                missing.push(name);
             }
-            let mut made = self.root.create_file(&name.path());
-            if made.as_ref().is_err_and(|e| answer_to(e) == ObjectError::NoSpace) {
-                self.reclaim_some()?;
-                made = self.root.create_file(&name.path());
-            }
-            match made {
-                Ok(_) => {
-                    self.count.fetch_add(1, Ordering::Relaxed);
-                    noted = self.note_new(name)?;
-                }
-                // Perhaps by a call that has not synced the directory yet.
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(self.trouble("make", name, e)),
-            }
-            directories.insert(name.directory());
         }
+        // Before they are there: the next process must know of each that the other members may not have.
         self.sync_notes(noted)?;
-        // An empty file is its directory entry and its inode, and a file system has both durable or none.
+        for name in missing {
+            self.create(name)?;
+        }
+        // An object that was there may have been made by a call that has not synced the directory yet. An empty file is
+        // its directory entry and its inode, and a file system has both durable or none.
+        let directories: BTreeSet<_> = names.iter().map(ObjectName::directory).collect();
         directories.into_iter().try_for_each(|d| self.sync_directory(d))
+    }
+
+    fn create(&self, name: &ObjectName) -> Result<(), ObjectError> {
+        let _name = self.name_lock(name).lock();
+        self.check_not_removed(name)?;
+        let mut made = self.root.create_file(&name.path());
+        if made.as_ref().is_err_and(|e| answer_to(e) == ObjectError::NoSpace) {
+            self.reclaim_some()?;
+            made = self.root.create_file(&name.path());
+        }
+        match made {
+            Ok(_) => {
+                self.count.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(e) => Err(self.trouble("make", name, e)),
+        }
+    }
+
+    /// `Stale` for an object that was removed. The caller has the lock of its name.
+    pub(crate) fn check_not_removed(&self, name: &ObjectName) -> Result<(), ObjectError> {
+        if self.removed.lock().contains(name) { Err(ObjectError::Stale) } else { Ok(()) }
     }
 
     /// Removes the objects, durably: they go to the target's trash. One that is not there is no failure.

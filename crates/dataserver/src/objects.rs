@@ -447,9 +447,7 @@ impl Objects {
         }
         self.make_room()?;
         let _name = self.name_lock(&name).lock();
-        if self.removed.lock().contains(&name) {
-            return Err(ObjectError::Stale);
-        }
+        self.check_not_removed(&name)?;
         if let Some(object) = self.open.lock().get(&name) {
             return Ok(object);
         }

@@ -6,7 +6,7 @@
 //! objects/00 … objects/ff
 //! scrub.toml     progress of the scrubber
 //! chains         the latest known versions of its chains
-//! unsettled      what other members of its chains may have otherwise: see `chain::unsettled`
+//! unsettled      what other members of its chains may have otherwise: see `chain::dirty_log_file`
 //! changes.log    objects whose checksums on the disk need not fit: see `checksums::change_log`
 //! trash/         removed objects, for a while
 //! ```
@@ -22,7 +22,7 @@ use host::{Clock, Entropy, SystemClock, private};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
-use crate::chain::{ChainRecords, Unsettled};
+use crate::chain::{ChainRecords, DirtyLogFile};
 use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums, ScrubRecord};
 use crate::disk::{Disk, SystemDisk};
 use crate::held_dir::HeldDir;
@@ -106,7 +106,7 @@ pub struct Target {
     objects: Objects,
     scrub: Mutex<ScrubRecord>,
     chain_records: ChainRecords,
-    unsettled: Unsettled,
+    dirty_log_file: DirtyLogFile,
     _lock: File,
 }
 
@@ -186,7 +186,8 @@ impl Target {
         let log = held.child(".").and_then(|dir| ChangeLog::open(dir, &*disk));
         let (log, left) = log.map_err(io("begin the change log in", dir))?;
         let changed = left.is_all.then(|| left.changed.clone());
-        let checksums = Checksums::new(log, left.changed, Arc::clone(&clock));
+        let doubts = left.changed.into_iter().map(|(name, object)| (name, object.regions)).collect();
+        let checksums = Checksums::new(log, doubts, Arc::clone(&clock));
         let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
         let trash = trash.map_err(io("read the trash of", dir))?;
         let objects_dir = held.child(OBJECTS_DIR).map_err(io("open", &root))?;
@@ -201,7 +202,7 @@ impl Target {
         let identity = Mutex::new(identity);
         let scrub = Mutex::new(ScrubRecord::read(dir));
         let chain_records = ChainRecords::open(dir, id);
-        let unsettled = Unsettled::open(dir, &objects, changed, chain_records.chains().into_iter());
+        let dirty_log_file = DirtyLogFile::open(dir, &objects, changed, chain_records.chains().into_iter());
         Ok(Arc::new(Self {
             identity,
             id,
@@ -212,7 +213,7 @@ impl Target {
             objects,
             scrub,
             chain_records,
-            unsettled,
+            dirty_log_file,
             _lock: lock,
         }))
     }
@@ -334,13 +335,15 @@ impl Target {
     }
 
     /// What other members of its chains may have otherwise.
-    pub(crate) fn unsettled(&self) -> &Unsettled {
-        &self.unsettled
+    pub(crate) fn dirty_log_file(&self) -> &DirtyLogFile {
+        &self.dirty_log_file
     }
 
     /// True if sums may be settled: what the change log forgets then is in other files.
     pub(crate) fn may_settle(&self) -> bool {
-        !self.objects.lost() && self.unsettled.write_down() && !self.chain_records.has_news()
+        !self.objects.lost()
+            && self.dirty_log_file.write_down(&self.chain_records)
+            && !self.chain_records.has_news()
     }
 
     /// The scrub under way, and the last one.

@@ -151,11 +151,11 @@ impl Change {
                 Err(ObjectError::Lost | ObjectError::Stale)
                     if is_refilling && log.makes(chain, object.name, Maker::ForwardedChange) =>
                 {
-                    o.make_of_head(object.name, |mark| Mark { chain, ..mark })?;
+                    o.make_of_head(object.name, chain, |mark| Mark { chain, ..mark })?;
                     o.prepare(object, dirty, bytes)
                 }
                 Err(ObjectError::Lost) if makes => {
-                    o.make_of_chain(object.name, |mark| Mark { chain, ..mark })?;
+                    o.make_of_chain(object.name, chain, |mark| Mark { chain, ..mark })?;
                     o.prepare(object, dirty, bytes)
                 }
                 prepared => prepared,
@@ -192,7 +192,7 @@ impl Change {
                 return o.allocate(object, *offset, *len).map(Some);
             }
             Change::Punch { offset, len } => o.punch_or_clear(object, *offset, *len)?,
-            Change::Make => o.make_of_chain(object.name, |mark| Mark { chain, ..mark })?,
+            Change::Make => o.make_of_chain(object.name, chain, |mark| Mark { chain, ..mark })?,
             Change::Remove => o.remove(&[object.name])?,
             Change::Raise => o.raise(object)?,
         }

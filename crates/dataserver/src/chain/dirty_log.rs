@@ -10,12 +10,12 @@
 //!
 //! - What this member did without the other one came after it heard that the other one is not in, or was under way
 //!   then.
-//! - What this process does not know of the one before it, and what that one may have lost, is in the file
-//!   `unsettled` (`chain::unsettled`): the log begins with that.
+//! - What the process before this one had noted, and what it may have lost, is in the file `unsettled`
+//!   (`chain::dirty_log_file`): the log begins with that.
 //!
-//! So the log is complete for members that were in when it began, in the last version that the target's record of the
-//! chain has (`chain::records`), or in a later version. A member that was refilled itself has got what it does not know:
-//! for those that were not in meanwhile its log is not complete.
+//! So the log is complete for members of which the former process's was, or that were in, in the last version that the
+//! target's record of the chain has (`chain::records`), and for those that are in in a later version. A member that was
+//! refilled itself has got what it does not know: for those that were not in meanwhile its log is not complete.
 //!
 //! A process that starts may hear of a version from before its start. So the first one that it hears of never counts as
 //! one in which all are in, but for the first version of the chain.
@@ -23,12 +23,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use wire::data::{self, MemberState};
 
 use super::locks::RangeLocks;
+use super::records::Kept;
 use super::regions::DirtyRegions;
 use crate::object::ObjectName;
 
@@ -82,6 +83,8 @@ pub(crate) struct DirtyLog {
     logs: Mutex<Logs>,
     /// Chains of which not all members are in.
     degraded: AtomicUsize,
+    /// Number of changes of the logs.
+    changes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -94,18 +97,22 @@ struct Logs {
 }
 
 impl Logs {
-    fn add(&mut self, chain: u64, name: ObjectName, range: Range<u64>) {
-        let Some(log) = self.of.get_mut(&chain).filter(|log| !log.is_overfull) else { return };
+    /// False: it is in the log already.
+    fn add(&mut self, chain: u64, name: ObjectName, range: Range<u64>) -> bool {
+        let Some(log) = self.of.get_mut(&chain).filter(|log| !log.is_overfull) else { return false };
         let is_new = !log.objects.contains_key(&name);
         let regions = log.objects.entry(name).or_default();
         let before = if is_new { 0 } else { 1 + regions.len() };
-        regions.add(range);
+        if !regions.add(range) && !is_new {
+            return false;
+        }
         self.weight = self.weight + 1 + regions.len() - before;
         if log.objects.len() > OBJECTS_MAX || self.weight > WEIGHT_MAX {
             self.weight -= weight(log);
             log.objects = DirtyObjects::new();
             log.is_overfull = true;
         }
+        true
     }
 
     fn clear(&mut self, chain: u64) {
@@ -118,7 +125,7 @@ impl Logs {
 
 impl DirtyLog {
     pub(crate) fn new(locks: Arc<RangeLocks>) -> Self {
-        Self { locks, logs: Mutex::default(), degraded: AtomicUsize::new(0) }
+        Self { locks, logs: Mutex::default(), degraded: AtomicUsize::new(0), changes: AtomicU64::new(0) }
     }
 
     /// The target is one of this server.
@@ -126,20 +133,44 @@ impl DirtyLog {
         self.logs.lock().own.insert(target);
     }
 
-    /// Begins the log of a chain that a former process knew in `version`, with these members in. `objects`: what that
-    /// process had not settled; none: not known.
-    pub(crate) fn begin(&self, chain: u64, version: u32, members_in: &[u64], objects: Option<DirtyObjects>) {
+    /// Begins the log of a chain of which a former process has kept the data. `objects`: what that one has left; none:
+    /// not known.
+    pub(crate) fn begin(&self, kept: Kept, objects: Option<DirtyObjects>) {
+        let Kept { chain, version, covers } = kept;
         let mut logs = self.logs.lock();
         // Two targets here, while the chain moves from one to the other.
         let is_second = logs.of.contains_key(&chain);
         logs.clear(chain);
-        let covers = members_in.iter().map(|target| (*target, version)).collect();
+        let covers = covers.into_iter().collect();
         let is_overfull = is_second || objects.as_ref().is_none_or(|objects| objects.len() > OBJECTS_MAX);
         let objects = objects.filter(|_| !is_overfull).unwrap_or_default();
         let log = Log { first: version, covers, objects, is_overfull, ..Log::default() };
         logs.weight += weight(&log);
         logs.of.insert(chain, log);
         self.count(&logs);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Number of changes of all logs so far. What was noted before it was asked is in [`DirtyLog::of_chain`] after it.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// The log of a chain of which not all members are in. The inner none: all objects may be dirty.
+    pub(super) fn of_chain(&self, chain: u64) -> Option<Option<DirtyObjects>> {
+        let logs = self.logs.lock();
+        let log = logs.of.get(&chain).filter(|log| !log.is_whole)?;
+        Some((!log.is_overfull).then(|| log.objects.clone()))
+    }
+
+    /// True if not all members of the chain are in.
+    pub(super) fn is_degraded(&self, chain: u64) -> bool {
+        self.degraded.load(Ordering::SeqCst) > 0
+            && self.logs.lock().of.get(&chain).is_some_and(|log| !log.is_whole)
     }
 
     /// A new version of a chain was heard of. Its table is locked, so that changes begin in one version or the other.
@@ -172,6 +203,8 @@ impl DirtyLog {
         let is_incomplete = log.is_asked && (log.is_overfull || log.made.values().any(|is_told| !is_told));
         let must_leave = taken_in.filter(|_| is_incomplete);
         let is_known = told.version > log.first || told.version == 1 && is_new;
+        // A member that is alone differs from none.
+        let is_known = is_known || told.members.len() == 1;
         let is_whole = are_all_in && is_known && must_leave.is_none();
         // Each version's head begins anew.
         (log.is_asked, log.is_filled) = (false, is_filled);
@@ -195,6 +228,7 @@ impl DirtyLog {
                 logs.add(told.id, name, range);
             }
         }
+        self.changed();
         must_leave
     }
 
@@ -204,8 +238,8 @@ impl DirtyLog {
             return;
         }
         let mut logs = self.logs.lock();
-        if logs.of.get(&chain).is_some_and(|log| !log.is_whole) {
-            logs.add(chain, name, range);
+        if logs.of.get(&chain).is_some_and(|log| !log.is_whole) && logs.add(chain, name, range) {
+            self.changed();
         }
     }
 
@@ -217,6 +251,7 @@ impl DirtyLog {
             return false;
         }
         logs.add(chain, name, 0..u64::MAX);
+        self.changed();
         if let Some(log) = logs.of.get_mut(&chain).filter(|log| !log.is_overfull) {
             log.made.insert(name, by == Maker::Head);
         }

@@ -252,6 +252,11 @@ impl Chains {
         };
         match passed {
             Ok(chain) => {
+                if matches!(change, Change::Remove) && self.dirty.is_degraded(chain.id) {
+                    let (name, id) = (found.object.name, chain.id);
+                    let noted = found.target.run(move |o| o.note_removal(&name, id)).await;
+                    noted.map_err(|error| self.own_failure(&found, error))?;
+                }
                 drop(lock);
                 Ok(done(&found, &chain, reserve))
             }

@@ -92,7 +92,13 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
             // The head's epochs, also if they are earlier: the state machine may count anew after a restore.
             let has_none = (epoch, layout_epoch, truncated) == (0, 0, 0);
             let incarnation = if has_none { 0 } else { incarnation };
-            o.make_of_head(object.name, |_| Mark { incarnation, epoch, layout_epoch, truncated, chain })
+            o.make_of_head(object.name, chain, |_| Mark {
+                incarnation,
+                epoch,
+                layout_epoch,
+                truncated,
+                chain,
+            })
         }
         member::Change::Fill(member::Fill { offset, data }) => o.write(object, offset, &data).map(drop),
         member::Change::Clear(member::Clear { offset, len }) => o.clear(object, offset, len),

@@ -40,6 +40,7 @@ mod change;
 mod compare;
 mod copy;
 mod dirty_log;
+mod dirty_log_file;
 mod forward;
 mod lead;
 mod leave;
@@ -58,7 +59,6 @@ mod stat;
 mod stuck;
 mod table;
 mod tell;
-mod unsettled;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -75,9 +75,9 @@ use wire::handle::HandleKey;
 
 pub(crate) use change::Change;
 pub(crate) use copy::Source;
+pub(crate) use dirty_log_file::DirtyLogFile;
 pub use metrics::ChainMetrics;
 pub(crate) use records::ChainRecords;
-pub(crate) use unsettled::Unsettled;
 
 use crate::data_program::refusal;
 use crate::object::ObjectName;

@@ -26,9 +26,10 @@ impl Objects {
     pub(crate) fn make_of_chain(
         &self,
         name: ObjectName,
+        chain: u64,
         mark: impl FnOnce(Mark) -> Mark,
     ) -> Result<(), ObjectError> {
-        self.make(&[name])?;
+        self.make_on(&[name], chain)?;
         let open = self.find(name)?;
         open.gate.replace(|stored| match mark(stored) {
             same if same == stored => Ok(stored),
@@ -41,10 +42,11 @@ impl Objects {
     pub(crate) fn make_of_head(
         &self,
         name: ObjectName,
+        chain: u64,
         mark: impl FnOnce(Mark) -> Mark,
     ) -> Result<(), ObjectError> {
         self.removed.lock().forget(&name);
-        self.make_of_chain(name, mark)
+        self.make_of_chain(name, chain, mark)
     }
 
     /// Closes objects with copies whose files were removed below this server, so that they are found to be lost.
@@ -220,7 +222,7 @@ mod tests {
             Target::open_or_create(&dir.path().join("target"), [1; 16], &host::SystemEntropy).unwrap();
         let o = target.objects();
         let name = ObjectName { inode: 5, column: 0, volume: 1, generation: 1 };
-        o.make_of_chain(name, |mark| Mark { chain: 9, ..mark }).unwrap();
+        o.make_of_chain(name, 9, |mark| Mark { chain: 9, ..mark }).unwrap();
         o.settle_all(&Settling::default());
         assert_eq!(o.checksums.log.regions(&name).1, 0, "all is settled");
         let epoch = Epoch { incarnation: 0, chain: 9, call: CallEpoch::Server(0, 0) };

@@ -2,8 +2,9 @@
 //! the target's file `chains`. A backup of the metaservers knows older versions.
 //!
 //! ```text
-//! 9f86d081884c7d65 12 0123456789abcdef,fedcba9876543210 - 12   chain, version, in (the head first), refilled, was in
-//! crc32c 1a2b3c4d                                               of all bytes before
+//! 9f86d081884c7d65 12 0123456789abcdef,fedcba9876543210 - 12 00a1b2c3d4e5f607:9   chain, version, in (the head first),
+//!                                                                                 refilled, was in, covers
+//! crc32c 1a2b3c4d                                                                 of all bytes before
 //! ```
 //!
 //! A version is told to a member that is in before it acknowledges anything in it. So from any record, the records of
@@ -11,8 +12,10 @@
 //! record.
 //!
 //! "Was in" is the latest version in which the target was in, if it has kept its data since; 0: none, or something was
-//! lost or removed, and dirty logs (`chain::dirty_log`) do not tell what the target lacks. Nor do they if it was not in
-//! when the former process ended: what that one knew of its own changes is lost.
+//! lost or removed, and dirty logs (`chain::dirty_log`) do not tell what the target lacks.
+//!
+//! "Covers" are members that are not in, of which the target's dirty log is complete, with the latest version in which
+//! each was in. The log itself is in the file `unsettled` (`chain::dirty_log_file`).
 //!
 //! The file is written soon after: a disk that is slow holds up no change of a chain. But a member counts as refilled
 //! only when the head has written that it was: from then on it may go on alone, and the head's record must lead to it.
@@ -45,10 +48,28 @@ struct Record {
     refilled: Vec<u64>,
     /// Latest version in which the target was in and has kept its data since; 0: none.
     was_in: u32,
+    /// Members that are not in, of which the dirty log is complete, with the latest version in which each was in.
+    covers: Vec<(u64, u32)>,
     /// Number of the change that it came with.
     change: u64,
-    /// False until this process has heard of a version.
-    is_heard_of: bool,
+}
+
+/// A chain that a target was in, and has kept its data of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub chain: u64,
+    /// The latest known version.
+    pub version: u32,
+    /// Members of which the dirty log is complete, each with the latest version in which it was in.
+    pub covers: Vec<(u64, u32)>,
+}
+
+impl Record {
+    /// Latest version in which a member was in, if the dirty log is complete of it.
+    fn covered_since(&self, target: u64) -> Option<u32> {
+        let covered = self.covers.iter().find(|(covered, _)| *covered == target);
+        if self.members_in.contains(&target) { Some(self.version) } else { covered.map(|(_, since)| *since) }
+    }
 }
 
 #[derive(Default)]
@@ -76,7 +97,7 @@ impl ChainRecords {
     pub(crate) fn open(dir: &Path, target: u64) -> Self {
         let path = dir.join(CHAINS_FILE);
         let read = match std::fs::read_to_string(&path) {
-            Ok(text) => parsed(&text).ok_or_else(|| "its checksum is wrong".to_owned()),
+            Ok(text) => parsed(&text, target).ok_or_else(|| "its checksum is wrong".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
             Err(error) => Err(error.to_string()),
         };
@@ -88,17 +109,13 @@ impl ChainRecords {
             );
         }
         let is_damaged = read.is_err();
-        let mut records = read.unwrap_or_default();
-        for record in records.values_mut().filter(|record| !record.members_in.contains(&target)) {
-            record.was_in = 0;
-        }
-        let known = Known { is_damaged, records, ..Known::default() };
+        let known = Known { is_damaged, records: read.unwrap_or_default(), ..Known::default() };
         Self { path, known: Mutex::new(known), writing: Mutex::default() }
     }
 
     /// Takes over later versions of the chains that `target` is or was a member of. `are_all`: it is a member of no
     /// others.
-    fn note(&self, target: u64, told: &[data::Chain], are_all: bool) {
+    pub(super) fn note(&self, target: u64, told: &[data::Chain], are_all: bool) {
         if are_all {
             let ids: HashSet<u64> = told.iter().map(|chain| chain.id).collect();
             self.clear_was_in(|chain| !ids.contains(&chain));
@@ -119,9 +136,6 @@ impl ChainRecords {
                 Some((version, ..)) => version < chain.version,
                 None => is_member && known.records.len() < CHAINS_MAX,
             };
-            if let Some(record) = known.records.get_mut(&chain.id) {
-                record.is_heard_of = true;
-            }
             // After a restore no member is in until one is found.
             if is_new && !members_in.is_empty() {
                 // One that has lost data has them again when it was refilled.
@@ -132,9 +146,18 @@ impl ChainRecords {
                     Some((_, was_in, _)) if is_member => was_in,
                     _ => 0,
                 };
+                let others =
+                    chain.members.iter().map(|member| member.target).filter(|other| *other != target);
+                let absent = others.filter(|other| !members_in.contains(other)).take(MEMBERS_MAX);
+                let covers = match known.records.get(&chain.id) {
+                    // What it is filled with, of the time without a third member, is not in its log.
+                    Some(before) if !refilled.contains(&target) => {
+                        absent.filter_map(|other| Some((other, before.covered_since(other)?))).collect()
+                    }
+                    _ => vec![],
+                };
                 let version = chain.version;
-                let record =
-                    Record { version, members_in, refilled, was_in, change: number, is_heard_of: true };
+                let record = Record { version, members_in, refilled, was_in, covers, change: number };
                 known.records.insert(chain.id, record);
                 known.changes = number;
             }
@@ -144,13 +167,6 @@ impl ChainRecords {
     /// Latest version in which the target was in, and has kept its data since; 0: none.
     pub(super) fn was_in(&self, chain: u64) -> u32 {
         self.known.lock().records.get(&chain).map_or(0, |record| record.was_in)
-    }
-
-    /// True if this process has heard of an earlier version. The first one that it hears of may be from before its
-    /// start: the members have not become equal since.
-    fn is_later(&self, chain: u64, version: u32) -> bool {
-        let known = self.known.lock();
-        known.records.get(&chain).is_some_and(|record| record.is_heard_of && version > record.version)
     }
 
     /// The target may have lost data of all chains. True if the file says so.
@@ -174,11 +190,16 @@ impl ChainRecords {
         known.is_failing || known.is_damaged || known.records.get(&chain).is_none_or(is_said)
     }
 
-    /// Chains that the target was in and has kept its data of: with their versions and the targets that were in.
-    pub(crate) fn kept(&self) -> Vec<(u64, u32, Vec<u64>)> {
+    /// Chains that the target was in and has kept its data of.
+    pub(crate) fn kept(&self) -> Vec<Kept> {
         let known = self.known.lock();
         let kept = known.records.iter().filter(|(_, record)| record.was_in > 0);
-        kept.map(|(chain, record)| (*chain, record.version, record.members_in.clone())).collect()
+        let of = |(chain, record): (&u64, &Record)| {
+            let members_in = record.members_in.iter().map(|target| (*target, record.version));
+            let covers = members_in.chain(record.covers.iter().copied()).collect();
+            Kept { chain: *chain, version: record.version, covers }
+        };
+        kept.map(of).collect()
     }
 
     /// All chains of which there are records.
@@ -265,14 +286,8 @@ impl Targets {
     /// Notes what this server was told of chains in the records of its targets. `are_all`: its targets are members of no
     /// others.
     pub(crate) fn note_chains(&self, told: &[data::Chain], are_all: bool) {
-        let is_whole =
-            |chain: &&data::Chain| chain.members.iter().all(|member| member.state == data::MemberState::In);
-        let whole = told.iter().filter(is_whole);
         for target in self.all() {
-            let records = target.chain_records();
-            let is_later = |chain: &&data::Chain| records.is_later(chain.id, chain.version);
-            target.unsettled().settled(&whole.clone().filter(is_later).map(|chain| chain.id).collect());
-            records.note(target.id(), told, are_all);
+            target.chain_records().note(target.id(), told, are_all);
         }
         self.write_chains();
     }
@@ -311,15 +326,18 @@ fn text(records: &BTreeMap<u64, Record>) -> String {
         _ => targets.iter().map(|target| format!("{target:016x}")).collect::<Vec<_>>().join(","),
     };
     let line = |(chain, record): (&u64, &Record)| {
-        let Record { version, members_in, refilled, was_in, .. } = record;
-        format!("{chain:016x} {version} {} {} {was_in}\n", list(members_in), list(refilled))
+        let Record { version, members_in, refilled, was_in, covers, .. } = record;
+        let covers: Vec<String> =
+            covers.iter().map(|(target, since)| format!("{target:016x}:{since}")).collect();
+        let covers = if covers.is_empty() { "-".to_owned() } else { covers.join(",") };
+        format!("{chain:016x} {version} {} {} {was_in} {covers}\n", list(members_in), list(refilled))
     };
     let lines: String = records.iter().map(line).collect();
     let sum = crc32c::crc32c(lines.as_bytes());
     format!("{lines}crc32c {sum:08x}\n")
 }
 
-fn parsed(text: &str) -> Option<BTreeMap<u64, Record>> {
+fn parsed(text: &str, target: u64) -> Option<BTreeMap<u64, Record>> {
     let (lines, sum) = text.strip_suffix('\n')?.rsplit_once("crc32c ")?;
     if u32::from_str_radix(sum, 16).ok()? != crc32c::crc32c(lines.as_bytes()) {
         return None;
@@ -328,6 +346,10 @@ fn parsed(text: &str) -> Option<BTreeMap<u64, Record>> {
         "-" => Some(vec![]),
         _ => word.split(',').map(|target| u64::from_str_radix(target, 16).ok()).collect::<Option<Vec<u64>>>(),
     };
+    let since = |word: &str| {
+        let (target, version) = word.split_once(':')?;
+        Some((u64::from_str_radix(target, 16).ok()?, version.parse().ok()?))
+    };
     let record = |line: &str| {
         let mut words = line.split(' ');
         let chain = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -335,7 +357,14 @@ fn parsed(text: &str) -> Option<BTreeMap<u64, Record>> {
         let (members_in, refilled) = (list(words.next()?)?, list(words.next()?)?);
         // Files of earlier versions do not have it: their processes did not note all changes before others had them.
         let was_in = words.next().map_or(Some(0), |word| word.parse().ok())?;
-        Some((chain, Record { version, members_in, refilled, was_in, change: 0, is_heard_of: false }))
+        let (was_in, covers) = match words.next() {
+            Some("-") => (was_in, vec![]),
+            Some(word) => (was_in, word.split(',').map(since).collect::<Option<_>>()?),
+            // Nor was their dirty log in a file: what a member that was not in had changed is lost.
+            None if members_in.contains(&target) => (was_in, vec![]),
+            None => (0, vec![]),
+        };
+        Some((chain, Record { version, members_in, refilled, was_in, covers, change: 0 }))
     };
     lines.lines().map(record).collect()
 }

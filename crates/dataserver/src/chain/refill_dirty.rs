@@ -1,6 +1,7 @@
 //! Refilling a member by dirty logs: what it may lack, by the logs of the head and its own.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::CallFailure;
@@ -40,7 +41,9 @@ impl Refill {
         let Some(of_member) = self.log_of_member(since).await? else { return Ok(None) };
         for (name, regions) in of_member {
             let to = dirty.entry(name).or_default();
-            regions.ranges().for_each(|range| to.add(range));
+            for range in regions.ranges() {
+                to.add(range);
+            }
         }
         let (mut compared, mut whole) = (0, BTreeSet::new());
         let mut next: Vec<(ObjectName, DirtyRegions)> = dirty.into_iter().collect();
@@ -151,12 +154,14 @@ impl Chains {
         }))
     }
 
-    /// Begins the logs of the chains of a target, with what its former processes had not settled.
+    /// Begins the logs of the chains of a target, with what its former process has left.
     pub(crate) fn begin_logs(&self, target: &Target) {
         self.dirty.serves(target.id());
-        for (chain, version, members_in) in target.chain_records().kept() {
-            self.dirty.begin(chain, version, &members_in, target.unsettled().of_chain(chain));
+        for kept in target.chain_records().kept() {
+            let left = target.dirty_log_file().of_chain(kept.chain);
+            self.dirty.begin(kept, left);
         }
+        target.dirty_log_file().begin(Arc::clone(&self.dirty));
     }
 }
 

@@ -20,12 +20,15 @@ impl DirtyRegions {
         Self { ranges: BTreeMap::from([(0, u64::MAX)]) }
     }
 
-    /// Adds the regions of these bytes.
-    pub(crate) fn add(&mut self, bytes: Range<u64>) {
+    /// Adds the regions of these bytes. False: they are in it already.
+    pub(crate) fn add(&mut self, bytes: Range<u64>) -> bool {
         if bytes.is_empty() {
-            return;
+            return false;
         }
         let (mut first, mut end) = (bytes.start / REGION_BYTES, bytes.end.div_ceil(REGION_BYTES));
+        if self.ranges.range(..=first).next_back().is_some_and(|(_, to)| *to >= end) {
+            return false;
+        }
         while let Some((from, to)) = self.ranges.range(..=end).next_back().map(|(from, to)| (*from, *to))
             && to >= first
         {
@@ -36,6 +39,7 @@ impl DirtyRegions {
         if self.ranges.len() > RANGES_MAX {
             self.join_nearest();
         }
+        true
     }
 
     fn join_nearest(&mut self) {
@@ -75,7 +79,10 @@ mod tests {
 
     fn of(ranges: &[(u64, u64)]) -> DirtyRegions {
         let mut regions = DirtyRegions::default();
-        ranges.iter().for_each(|(from, to)| regions.add(*from..*to));
+        for (from, to) in ranges {
+            regions.add(*from..*to);
+            assert!(!regions.add(*from..*to), "they are in it already");
+        }
         regions
     }
 

@@ -129,7 +129,7 @@ impl Objects {
         if changing.noted.0.lock().contains(first, last) {
             return Ok(());
         }
-        let noted = log.note(&*self.disk, name, first..=last, self.checksums.now());
+        let noted = log.note(&*self.disk, name, first..=last, 0, self.checksums.now());
         let number = noted.map_err(|e| self.trouble("note a change of", name, e))?;
         self.sync_notes(number)?;
         changing.noted.0.lock().insert(first, last);
@@ -164,9 +164,7 @@ impl Objects {
         let make = || {
             // The lock keeps a removal from leaving the sum file behind.
             let _name = self.name_lock(name).lock();
-            if self.removed.lock().contains(name) {
-                return Err(ObjectError::Stale);
-            }
+            self.check_not_removed(name)?;
             let path = name.path() + SUFFIX;
             let made = match self.root.create_file(&path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.root.open_file(&path),
@@ -208,7 +206,7 @@ impl Objects {
         }
         let mut number = 0;
         for range in regions.ranges() {
-            let noted = self.checksums.log.note(&*self.disk, name, range, self.checksums.now());
+            let noted = self.checksums.log.note(&*self.disk, name, range, 0, self.checksums.now());
             number = noted.map_err(|e| self.trouble("note a change of", name, e))?;
         }
         self.sync_notes(number)?;
@@ -218,9 +216,9 @@ impl Objects {
         Ok(())
     }
 
-    /// An object was just made: all of it may change. Returns the number of the record in the change log. The
-    /// caller has the lock of its name.
-    pub(crate) fn note_new(&self, name: &ObjectName) -> Result<u64, ObjectError> {
+    /// An object is about to be made on this chain (0: none): all of it may change. Returns the number of the record in
+    /// the change log. The caller has the lock of its name.
+    pub(crate) fn note_new(&self, name: &ObjectName, chain: u64) -> Result<u64, ObjectError> {
         // Of an object that had the name before, and whose removal was cut short by a crash.
         match self.root.remove_file(&(name.path() + SUFFIX)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -228,8 +226,20 @@ impl Objects {
             }
             _ => {}
         }
-        let noted = self.checksums.log.note(&*self.disk, name, 0..=u32::MAX, self.checksums.now());
-        noted.map_err(|e| self.trouble("note the making of", name, e))
+        self.note_whole(name, chain)
+    }
+
+    /// Notes durably that an object of this chain was removed: a member that is away has it. The next process knows it.
+    pub(crate) fn note_removal(&self, name: &ObjectName, chain: u64) -> Result<(), ObjectError> {
+        self.check()?;
+        let number = self.note_whole(name, chain)?;
+        self.sync_notes(number)
+    }
+
+    fn note_whole(&self, name: &ObjectName, chain: u64) -> Result<u64, ObjectError> {
+        let log = &self.checksums.log;
+        let noted = log.note(&*self.disk, name, 0..=u32::MAX, chain, self.checksums.now());
+        noted.map_err(|e| self.trouble("note a change of", name, e))
     }
 
     /// Makes the records of the change log up to `number` durable.

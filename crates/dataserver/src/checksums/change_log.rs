@@ -4,7 +4,8 @@
 //! changes.log │ record, 64 │ record, 64 │ … │ zeros │        written in order, never over a record
 //! record      │ number u64 │ up to u64 │ inode u64 │ column u32 │ volume u32 │ generation u32 │ kind u32 │
 //!             │ first region u32 │ last region u32 │ zeros, 12 │ CRC-32C u32 │   little-endian
-//! kind 1: the regions first to last of the object change from here on; last ffffffff: all from first on
+//! kind 1: the regions first to last of the object change from here on; last ffffffff: all from first on. `up to`: the
+//!         object's chain, where the object may not say it: it is being made, or is removed; else 0
 //! kind 2: data and sums of the object are on the disk: its records up to number `up to` do not count
 //! ```
 //!
@@ -43,6 +44,8 @@ const SETTLED: u32 = 2;
 pub(crate) struct Changed {
     /// Regions, by the number of their record.
     records: Vec<(u64, RangeInclusive<u32>)>,
+    /// Chain, if a record has it; else 0.
+    chain: u64,
     /// Second in which the oldest of them was noted, of a clock that only goes on.
     pub since: u64,
     /// Its sum file was made and its directory was not synced since.
@@ -123,6 +126,7 @@ fn apply(changed: &mut HashMap<ObjectName, Changed>, record: Record) {
         CHANGES => {
             let object = changed.entry(record.name).or_default();
             object.records.push((record.number, record.range));
+            object.chain = if record.up_to == 0 { object.chain } else { record.up_to };
         }
         SETTLED => {
             if let Some(object) = changed.get_mut(&record.name) {
@@ -149,10 +153,19 @@ fn replay(bytes: &[u8]) -> (HashMap<ObjectName, Changed>, bool) {
     (changed, are_sound)
 }
 
+/// An object that the last process had not settled.
+#[derive(Debug, Clone)]
+pub(crate) struct LeftObject {
+    /// Regions that changed.
+    pub regions: Regions,
+    /// Its chain, if the log has it; else 0.
+    pub chain: u64,
+}
+
 /// What the last process had not settled when it ended.
 pub(crate) struct Left {
-    /// Regions that changed.
-    pub changed: HashMap<ObjectName, Regions>,
+    /// Objects that changed.
+    pub changed: HashMap<ObjectName, LeftObject>,
     /// False if there was no log, or a damaged record: there may be more regions.
     pub is_all: bool,
 }
@@ -170,24 +183,26 @@ impl ChangeLog {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (HashMap::new(), false),
             Err(error) => return Err(error),
         };
-        let regions = changed.iter().map(|(name, object)| (*name, object.regions().0));
-        let left = Left { changed: regions.collect(), is_all };
+        let of = |object: &Changed| LeftObject { regions: object.regions().0, chain: object.chain };
+        let left =
+            Left { changed: changed.iter().map(|(name, object)| (*name, of(object))).collect(), is_all };
         let state = begin(&dir, disk, 0, changed)?;
         let synced = AtomicU64::new(state.number);
         Ok((Self { dir, state: Mutex::new(state), syncing: Mutex::default(), synced }, left))
     }
 
-    /// Notes that these regions of the object are about to change. Returns the number of the record, which
-    /// [`ChangeLog::sync`] makes durable.
+    /// Notes that these regions of the object are about to change. `chain`: see [`Changed`]. Returns the number of the
+    /// record, which [`ChangeLog::sync`] makes durable.
     pub(crate) fn note(
         &self,
         disk: &dyn Disk,
         name: &ObjectName,
         range: RangeInclusive<u32>,
+        chain: u64,
         now: u64,
     ) -> io::Result<u64> {
         let mut state = self.state.lock();
-        let number = self.append(&mut state, disk, CHANGES, *name, range, 0)?;
+        let number = self.append(&mut state, disk, CHANGES, *name, range, chain)?;
         let object = state.changed.entry(*name).or_default();
         if object.records.len() == 1 {
             object.since = now;
@@ -296,7 +311,7 @@ fn begin(
         let mut records = Vec::new();
         for range in object.regions().0.ranges() {
             number += 1;
-            let record = Record { number, kind: CHANGES, name, range: range.clone(), up_to: 0 };
+            let record = Record { number, kind: CHANGES, name, range: range.clone(), up_to: object.chain };
             bytes.extend_from_slice(&record.to_bytes());
             records.push((number, range));
         }
@@ -322,7 +337,7 @@ mod tests {
         ObjectName { inode, column: 0, volume: 1, generation: 1 }
     }
 
-    fn open(dir: &std::path::Path) -> (ChangeLog, HashMap<ObjectName, Regions>) {
+    fn open(dir: &std::path::Path) -> (ChangeLog, HashMap<ObjectName, LeftObject>) {
         let is_new = !dir.join(FILE).exists();
         let (log, left) = ChangeLog::open(HeldDir::open(dir).unwrap(), &SystemDisk).unwrap();
         assert_eq!(left.is_all, !is_new);
@@ -334,17 +349,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (log, before) = open(dir.path());
         assert!(before.is_empty());
-        log.note(&SystemDisk, &name(0), 3..=u32::MAX, 1).unwrap();
+        log.note(&SystemDisk, &name(0), 3..=u32::MAX, 77, 1).unwrap();
         for inode in 1..=RECORDS_MIN as u64 {
-            let number = log.note(&SystemDisk, &name(inode % 100 + 1), 0..=0, 1).unwrap();
+            let number = log.note(&SystemDisk, &name(inode % 100 + 1), 0..=0, 0, 1).unwrap();
             if inode % 3 > 0 {
                 log.settled(&SystemDisk, &name(inode % 100 + 1), number).unwrap();
             }
         }
-        log.note(&SystemDisk, &name(200), 7..=8, 2).unwrap();
-        let number = log.note(&SystemDisk, &name(201), 1..=1, 2).unwrap();
+        log.note(&SystemDisk, &name(200), 7..=8, 0, 2).unwrap();
+        let number = log.note(&SystemDisk, &name(201), 1..=1, 0, 2).unwrap();
         // A change after the settling began.
-        log.note(&SystemDisk, &name(201), 2..=2, 2).unwrap();
+        log.note(&SystemDisk, &name(201), 2..=2, 0, 2).unwrap();
         log.settled(&SystemDisk, &name(201), number).unwrap();
         log.sync(&SystemDisk, log.number()).unwrap();
         let names = |log: &ChangeLog| {
@@ -362,9 +377,10 @@ mod tests {
         let (log, doubtful) = open(dir.path());
         assert_eq!(names(&log), noted, "a restart notes them again");
         assert_eq!(doubtful.len(), noted.len());
-        assert_eq!(doubtful[&name(0)].ranges(), [3..=u32::MAX]);
-        assert_eq!(doubtful[&name(200)].ranges(), [7..=7, 8..=8]);
-        assert_eq!(doubtful[&name(201)].ranges(), [2..=2]);
+        assert_eq!(doubtful[&name(0)].regions.ranges(), [3..=u32::MAX]);
+        assert_eq!((doubtful[&name(0)].chain, doubtful[&name(200)].chain), (77, 0));
+        assert_eq!(doubtful[&name(200)].regions.ranges(), [7..=7, 8..=8]);
+        assert_eq!(doubtful[&name(201)].regions.ranges(), [2..=2]);
     }
 
     #[test]
@@ -372,7 +388,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (log, _) = open(dir.path());
         for inode in 1..=3 {
-            log.note(&SystemDisk, &name(inode), 0..=0, 1).unwrap();
+            log.note(&SystemDisk, &name(inode), 0..=0, 0, 1).unwrap();
         }
         drop(log);
         let path = dir.path().join(FILE);

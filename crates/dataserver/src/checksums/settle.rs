@@ -27,7 +27,7 @@ pub struct Settling<'a> {
     /// True if it is to end early, between some objects and the next.
     pub ends: &'a dyn Fn() -> bool,
     /// True if what is settled may be forgotten: what the change log says of changes that only some members of a chain
-    /// have is elsewhere, too. Asked each time.
+    /// have is elsewhere, too. Asked when objects have been settled: for all changes from before that.
     pub may_forget: &'a dyn Fn() -> bool,
     /// Ranges of an object of which changes are under way: the other members of its chain may not have them yet, so
     /// their regions stay in the change log, settled or not.
@@ -43,8 +43,8 @@ impl Default for Settling<'_> {
 /// An object whose data and sums are on the disk.
 struct Synced {
     name: ObjectName,
-    /// It stays in the cache of open files: another opening would read the log before its end.
-    _open: Arc<OpenObject>,
+    /// It stays in the cache of open files: another opening would read the log before its end. None: it was removed.
+    _open: Option<Arc<OpenObject>>,
     up_to: u64,
 }
 
@@ -107,7 +107,10 @@ impl Objects {
         if directories.into_iter().try_for_each(|directory| self.sync_directory(directory)).is_err() {
             return;
         }
-        for done in synced.into_iter().filter(|_| (with.may_forget)()) {
+        if synced.is_empty() || !(with.may_forget)() {
+            return;
+        }
+        for done in synced {
             // Without this record the object is looked at once more after a crash, and nothing else.
             if let Err(error) = self.checksums.log.settled(&*self.disk, &done.name, done.up_to) {
                 tracing::debug!(target = %self.root.path().display(), %error, "cannot note a settled object");
@@ -125,9 +128,7 @@ impl Objects {
         let open = match self.find(*name) {
             Ok(open) => open,
             Err(ObjectError::Stale | ObjectError::Lost) => {
-                let log = &self.checksums.log;
-                let settled = log.settled(&*self.disk, name, log.number());
-                return settled.map(|()| None).map_err(|e| self.trouble("settle", name, e));
+                return Ok(Some(Synced { name: *name, _open: None, up_to: self.checksums.log.number() }));
             }
             Err(error) => return Err(error),
         };
@@ -148,7 +149,7 @@ impl Objects {
         {
             return Err(self.sums_sync_failed(name, &open, &error));
         }
-        Ok(Some(Synced { name: *name, _open: open, up_to }))
+        Ok(Some(Synced { name: *name, _open: Some(open), up_to }))
     }
 
     fn sums_sync_failed(&self, name: &ObjectName, open: &OpenObject, error: &std::io::Error) -> ObjectError {

@@ -147,31 +147,105 @@ async fn after_the_death_of_all_members_both_logs_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_started_again_meanwhile_compares_all() {
-    let mut world = World::of_settled(1..=2).await;
+async fn a_head_that_starts_again_meanwhile_knows_what_changed_before() {
+    let mut world = World::of_settled(1..=5).await;
     world.change(&[In, Away]);
-    world.write(0, 2, 0, &b"changed"[..]).await.unwrap();
     world.has_record(0).await;
+    world.write(0, 2, 0, &b"settled"[..]).await.unwrap();
+    world.remove(0, 3).await.unwrap();
+    world.make(0, 6).await.unwrap();
     world.settle(0);
     world.restart(0).await;
     world.refills(0);
     world.change(&[In, Away]);
-    assert_eq!(world.refill_of(0, &[In, Refilling]).await, (2 * LEN, false));
-    world.equal(2);
+    world.write(0, 4, MIB, &b"by the second process"[..]).await.unwrap();
+    // What is not settled when the process ends is in the change log.
+    world.remove(0, 5).await.unwrap();
+    world.make(0, 7).await.unwrap();
+    world.restart(0).await;
+    world.refills(0);
+    world.change(&[In, Away]);
+    world.write(0, 4, 2 * MIB, &b"by the third"[..]).await.unwrap();
+    // Of one object the region that was written, of the other all, as the change log has pieces of 64 MiB.
+    assert_eq!(world.refill_of(0, &[In, Refilling]).await, (MIB + LEN, true));
+    for inode in 1..=7 {
+        world.equal(inode);
+    }
+    assert!([3, 5].iter().all(|inode| world.bytes_at(1, *inode).is_none()), "they were removed");
+    assert!([6, 7].iter().all(|inode| world.bytes_at(1, *inode).is_some()), "they were made");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_was_dropped_or_died_while_it_was_refilled_is_compared_whole() {
+async fn a_member_that_is_away_and_starts_again_is_compared_in_what_it_had_changed_alone() {
+    let mut world = World::of_settled(1..=3).await;
+    // The head cannot reach the next member, which goes on without it.
+    world.instead.insert(1, "127.0.0.1:1".parse().unwrap());
+    world.change(&[In, In]);
+    let late = world.begin_write(0, 2, MIB, &b"of one member"[..]);
+    until("the head has written", || world.bytes_at(0, 2).unwrap()[MIB as usize..][..6] == *b"of one").await;
+    world.instead.clear();
+    // It hears of that, too.
+    world.change_for(&[Away, In], &[0, 1]);
+    world.has_record(0).await;
+    world.settle(0);
+    late.abort();
+    world.restart(0).await;
+    world.settle(0);
+    world.restart(0).await;
+    world.refills(1);
+    let (compared, by_logs) = world.refill_of(1, &[Refilling, In]).await;
+    assert!(by_logs && (MIB..=LEN).contains(&compared), "{compared} bytes");
+    for inode in 1..=3 {
+        world.equal(inode);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_dies_while_it_is_refilled_is_compared_by_logs_again() {
+    let mut world = World::of_settled(1..=4).await;
+    world.nodes[1].kill();
+    // It lacks an object that nothing else names.
+    std::fs::remove_file(world.file(1, 3)).unwrap();
+    world.change(&[In, Away]);
+    world.write(0, 2, 0, &b"while it is away"[..]).await.unwrap();
+    world.restart(1).await;
+    world.change(&[In, Refilling]);
+    world.write(0, 3, MIB, &b"while it is refilled"[..]).await.unwrap();
+    assert_eq!(world.bytes_at(1, 3).unwrap()[..10], [0; 10], "made by the forwarded change");
+    world.has_record(1).await;
+    world.settle(1);
+    world.restart(1).await;
+    world.change(&[In, Away]);
+    let (_, by_logs) = world.refill_of(0, &[In, Refilling]).await;
+    assert!(by_logs);
+    for inode in 1..=4 {
+        world.equal(inode);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_third_member_that_is_away_is_covered_by_the_log_of_a_head_that_started_again() {
+    let mut world = World::of_three_settled().await;
+    world.change(&[In, In, Away]);
+    world.write(0, 5, 0, &b"BEFORE"[..]).await.unwrap();
+    (0..2).for_each(|node| world.settle(node));
+    world.change(&[In, Away, Away]);
+    world.has_record(0).await;
+    world.settle(0);
+    world.restart(0).await;
+    world.refills(0);
+    world.change(&[In, Away, Away]);
+    assert_eq!(world.refill_of(0, &[In, Refilling, Away]).await, (6, true));
+    world.change(&[In, In, Away]);
+    assert_eq!(world.refill_of(0, &[In, In, Refilling]).await, (6, true));
+    assert_eq!(world.bytes_at(2, 5).unwrap(), b"BEFORE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_was_dropped_is_compared_whole() {
     let mut world = World::of_settled(1..=2).await;
     world.change(&[In, Away]);
     world.drop_all(1);
-    assert_eq!(world.refill_of(0, &[In, Refilling]).await, (2 * LEN, false));
-    world.change(&[In, In]);
-    world.change(&[In, Away]);
-    world.change(&[In, Refilling]);
-    world.has_record(1).await;
-    world.restart(1).await;
-    world.change(&[In, Away]);
     assert_eq!(world.refill_of(0, &[In, Refilling]).await, (2 * LEN, false));
 }
 

@@ -19,6 +19,11 @@ fn name(inode: u64) -> ObjectName {
     ObjectName { inode, column: 0, volume: 1, generation: 1 }
 }
 
+fn kept(version: u32, members_in: &[u64]) -> Kept {
+    let covers = members_in.iter().map(|target| (*target, version)).collect();
+    Kept { chain: CHAIN, version, covers }
+}
+
 fn inodes(objects: &DirtyObjects) -> Vec<u64> {
     objects.keys().map(|name| name.inode).collect()
 }
@@ -81,14 +86,14 @@ fn a_member_that_was_dropped_or_never_in_is_not_covered() {
 fn a_process_that_starts_covers_those_that_its_record_has() {
     let log = log_of_first(Arc::default());
     let unsettled = || DirtyObjects::from([(name(1), DirtyRegions::all())]);
-    log.begin(CHAIN, 5, &[1, 2], Some(unsettled()));
+    log.begin(kept(5, &[1, 2]), Some(unsettled()));
     log.hear(&told(5, &[In, Away, Away]));
     assert!(log.since_member(CHAIN, 3).is_none());
     assert_eq!(log.since_member(CHAIN, 2), Some((5, unsettled())));
     log.hear(&told(6, &[In, In, In]));
     assert_eq!(own(&log), Some(vec![]));
     log.keep(&HashSet::new());
-    log.begin(CHAIN, 6, &[1, 2], Some(unsettled()));
+    log.begin(kept(6, &[1, 2]), Some(unsettled()));
     log.hear(&told(7, &[In, In]));
     assert_eq!(own(&log), Some(vec![1]), "a version of before its start");
     log.hear(&told(8, &[In, In]));
@@ -99,7 +104,7 @@ fn a_process_that_starts_covers_those_that_its_record_has() {
     log.hear(&told(10, &[In, In]));
     assert_eq!(own(&log), Some(vec![]));
     log.keep(&HashSet::new());
-    log.begin(CHAIN, 6, &[1, 2], None);
+    log.begin(kept(6, &[1, 2]), None);
     log.hear(&told(7, &[In, Refilling]));
     assert!(log.since_member(CHAIN, 2).is_none(), "what was unsettled is not known");
 }

@@ -80,8 +80,9 @@ fn a_target_that_lost_data_or_was_not_in_has_no_version_since_which_it_has_kept_
     assert!(!records.says_loss(6), "the file does not say so yet");
     records.write_down();
     assert!(records.says_loss(6) && !records.says_loss(5));
-    assert_eq!(records.kept(), [(5, 4, vec![1])]);
-    assert_eq!(was_in(&open()), [0; 4], "what it did since is not known");
+    let kept = [Kept { chain: 5, version: 4, covers: vec![(1, 4)] }];
+    assert_eq!((records.kept(), open().kept()), (kept.to_vec(), kept.to_vec()));
+    assert_eq!(was_in(&open()), [3, 0, 0, 0], "its dirty log is in a file");
     records.note(2, &[told(5, 5, &[In, In]), told(6, 5, &[In, In])], true);
     assert_eq!(was_in(&records), [5, 0, 0, 0], "in, by another step than its refilling");
     records.note(2, &[told(6, 6, &[In, Refilling])], false);
@@ -93,10 +94,34 @@ fn a_target_that_lost_data_or_was_not_in_has_no_version_since_which_it_has_kept_
     records.clear_was_in(|chain| chain == 5);
     records.write_down();
     assert_eq!(was_in(&open()), [0; 4]);
-    let text = "0000000000000005 7 0000000000000002 -\n0000000000000006 7 0000000000000001 -\n";
+    let text = "0000000000000005 7 0000000000000002 -\n0000000000000006 7 0000000000000001 - 7\n";
     let text = format!("{text}crc32c {:08x}\n", crc32c::crc32c(text.as_bytes()));
     std::fs::write(dir.path().join(CHAINS_FILE), text).unwrap();
     assert_eq!(was_in(&open()), [0; 4], "of an earlier version of Heorot");
+}
+
+#[test]
+fn members_that_are_away_are_covered_by_the_log_until_this_one_is_refilled() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || ChainRecords::open(dir.path(), 1);
+    let records = open();
+    let covers = |version, states: &[data::MemberState]| {
+        records.note(1, &[told(5, version, states)], false);
+        records.write_down();
+        let kept = open().kept();
+        assert_eq!(kept, records.kept());
+        kept.into_iter().next().map(|kept| kept.covers)
+    };
+    assert_eq!(covers(3, &[In, In, Refilling]), Some(vec![(1, 3), (2, 3)]), "one was never in");
+    assert_eq!(covers(4, &[In, In, In]), Some(vec![(1, 4), (2, 4), (3, 4)]));
+    assert_eq!(covers(6, &[In, Away, In]), Some(vec![(1, 6), (3, 6), (2, 4)]));
+    assert_eq!(covers(7, &[In, Refilling, Away]), Some(vec![(1, 7), (2, 4), (3, 6)]));
+    assert_eq!(covers(8, &[In, In]), Some(vec![(1, 8), (2, 8)]), "the third was dropped");
+    assert_eq!(covers(9, &[In, In, Refilling]), Some(vec![(1, 9), (2, 9)]));
+    assert_eq!(covers(10, &[In, In, In]), Some(vec![(1, 10), (2, 10), (3, 10)]));
+    assert_eq!(covers(11, &[Away, In, Away]), Some(vec![(2, 11), (3, 10)]));
+    assert_eq!(covers(12, &[Refilling, In, Away]), Some(vec![(2, 12)]), "of the time without the third");
+    assert_eq!(covers(13, &[In, In, Away]), Some(vec![(1, 13), (2, 13)]));
 }
 
 #[test]
