@@ -162,7 +162,8 @@ fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Resul
     Ok(Outcome { reply, changes: plan.finish()? })
 }
 
-/// Reply to a new proposal, and its plan: `empty` if the command is refused.
+/// Reply to a new proposal, and its plan: `empty` if the command is refused, but for the mark of a file whose delegations
+/// it waits for.
 fn plan_new<'a>(
     empty: Plan<'a>,
     proposal: &Proposal,
@@ -175,7 +176,11 @@ fn plan_new<'a>(
     match command(&mut plan, &proposal.command) {
         Ok(reply) => Ok((reply, plan)),
         Err(Stop::Refused(error)) => Ok((Reply::Refused(error), empty)),
-        Err(Stop::Delegated(inode)) => Ok((Reply::Delegated { inode }, empty)),
+        Err(Stop::Delegated(inode)) => {
+            let mut plan = empty;
+            delegation::contend(&mut plan, inode)?;
+            Ok((Reply::Delegated { inode }, plan))
+        }
         Err(Stop::Broken(Broken(invariant))) => Err(ApplyError::Broken(invariant)),
         Err(Stop::Failed(error)) => Err(ApplyError::Failed(error)),
     }

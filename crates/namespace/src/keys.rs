@@ -41,6 +41,7 @@
 //! 29  write locks      inode:8 end:8 set:8                   RangeOf (index of 24)
 //! 2a  read locks       inode:8 fork:8 end:8 set:8            RangeOf (index of 24)
 //! 2b  read locks       inode:8 fork:8 start:8 set:8          RangeOf (index of 24)
+//! 2c  contended        inode:8                               · (a change waits for delegations of the file)
 //!
 //! 30  deferred         id:8                                  DeferredOp
 //! 31  truncations      inode:8                               id of the truncation in 30 (index)
@@ -115,6 +116,7 @@ pub(crate) const CLIENT_USES: u8 = 0x28;
 pub(crate) const WRITE_LOCKS: u8 = 0x29;
 pub(crate) const READ_LOCKS_BY_END: u8 = 0x2a;
 pub(crate) const READ_LOCKS_BY_START: u8 = 0x2b;
+pub(crate) const CONTENDED: u8 = 0x2c;
 pub(crate) const DEFERRED: u8 = 0x30;
 pub(crate) const TRUNCATIONS: u8 = 0x31;
 pub(crate) const LEFTOVERS: u8 = 0x32;
@@ -136,7 +138,7 @@ pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 49] = [
+pub(crate) const TAGS: [u8; 50] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -170,6 +172,7 @@ pub(crate) const TAGS: [u8; 49] = [
     WRITE_LOCKS,
     READ_LOCKS_BY_END,
     READ_LOCKS_BY_START,
+    CONTENDED,
     DEFERRED,
     TRUNCATIONS,
     LEFTOVERS,
@@ -362,6 +365,11 @@ pub(crate) fn delegation(inode: InodeId, client: ClientId) -> Key {
 /// Key of a revoked delegation, in the index of file 0: no file has this number.
 pub(crate) fn revoked(client: ClientId, state: StateId) -> Key {
     of(DELEGATIONS, &[0, client.0, state.0])
+}
+
+/// Mark of a file with delegations that a change has waited for.
+pub(crate) fn contended(inode: InodeId) -> Key {
+    of(CONTENDED, &[inode.0])
 }
 
 pub(crate) fn uses(inode: InodeId) -> Key {

@@ -247,6 +247,11 @@ fn indexes(
         .expect(counted == client_uses, || format!("clients have {counted:02x?}, not {client_uses:02x?}"));
     let summaries = table::<Use>(view, keys::USES, findings)?;
     findings.expect(summaries == uses, || format!("files are used as {summaries:02x?}, not {uses:02x?}"));
+    for key in super::marks(view, keys::CONTENDED)? {
+        let inode = InodeId(keys::number(&key, 1));
+        let is_delegated = uses.get(&keys::uses(inode)).is_some_and(|uses| uses.delegations > 0);
+        findings.expect(is_delegated, || format!("{inode:?} is contended without a delegation"));
+    }
     Ok(())
 }
 

@@ -4,7 +4,8 @@
 //! A grant is part of an OPEN and needs no command of its own. The answer to a conflicting request of another
 //! client is [`Reply::Delegated`]. The check is part of the same command, so no grant can come between a
 //! recall and the request that it is for. The metaserver then recalls the delegations and proposes the
-//! command again.
+//! command again. The file is contended from then on: it gets no other delegation until all that there are
+//! have ended. Else clients of other metaservers could keep the request waiting for ever.
 //!
 //! ```text
 //! OPEN ──grant──▶ held ──DELEGRETURN──▶ gone
@@ -64,6 +65,9 @@ pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Op
     if contended || uses.writing_layouts > 0 || epoch::is_unfenced(plan, inode)? {
         return Ok(None);
     }
+    if is_contended(plan, inode)? {
+        return Ok(None);
+    }
     let full = read::client_uses(plan.view(), client)? >= CLIENT_STATES_MAX;
     if full || of_client(plan, inode, client)?.is_some() {
         return Ok(None);
@@ -73,6 +77,26 @@ pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Op
     let state = DelegationState { stateid, client, inode, revoked: false, export };
     table::insert(plan, &State::Delegation(state))?;
     Ok(Some(stateid))
+}
+
+fn is_contended(plan: &Plan<'_>, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(plan.view().get(&keys::contended(inode))?.is_some())
+}
+
+/// A change waits for the delegations of the file: see the module.
+pub(crate) fn contend(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+    if !is_contended(plan, inode)? {
+        plan.mark(&keys::contended(inode));
+    }
+    Ok(())
+}
+
+/// The file has no delegation any more.
+pub(super) fn ended_all(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+    if is_contended(plan, inode)? {
+        plan.delete(&keys::contended(inode));
+    }
+    Ok(())
 }
 
 /// DELEGRETURN (RFC 8881, section 18.6).

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use store::StoreError;
 
+use super::delegation;
 use crate::files::unsettled;
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
@@ -149,6 +150,9 @@ fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>
     let kept = uses_before.minus(less).ok_or(Broken("a file is used more than is counted"))?;
     let uses = kept.plus(more);
     unsettled::used(plan, state.inode(), uses_before.writing_layouts, uses.writing_layouts);
+    if uses.delegations == 0 && uses_before.delegations > 0 {
+        delegation::ended_all(plan, state.inode())?;
+    }
     Ok(plan.put_or_delete(&key, &uses)?)
 }
 

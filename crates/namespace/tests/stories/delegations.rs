@@ -15,6 +15,8 @@ fn delegated() -> (World, ClientId, ClientId, Stateid, Stateid) {
 
 /// First byte of the keys of session slots, in which the sequence of a command that waits is noted.
 const SLOTS: u8 = 0x14;
+/// Tag of the marks of contended files.
+const CONTENDED: u8 = 0x2c;
 
 fn request(w: &World, client: ClientId, sequence: u32) -> Option<RequestId> {
     let session = read::sessions(&*w.view(), client).unwrap()[0];
@@ -73,7 +75,7 @@ fn what_others_change_waits_until_the_delegation_is_back() {
     let waits = Ok(Reply::Delegated { inode });
     let without_slots = |w: &World| {
         let mut pairs = w.dump();
-        pairs.retain(|(key, _)| key[0] != SLOTS);
+        pairs.retain(|(key, _)| ![SLOTS, CONTENDED].contains(&key[0]));
         pairs
     };
     let before = without_slots(&w);
@@ -126,6 +128,25 @@ fn what_others_change_waits_until_the_delegation_is_back() {
     );
     w.return_delegation(a, delegation).unwrap();
     w.wrote("/f", 5).unwrap();
+}
+
+#[test]
+fn while_a_change_waits_the_file_gets_no_other_delegation() {
+    let (mut w, a, b, _, delegation) = delegated();
+    let c = w.client("c");
+    let (dir, name) = w.split("/f");
+    let remove = Command::Remove { dir, name, expect: Expect::Anything };
+    assert!(matches!(w.apply_from(request(&w, b, 1), remove.clone()), Ok(Reply::Delegated { .. })));
+    assert_eq!(w.open_delegated(c, "/f").unwrap().1, None, "else the change would wait for it, too");
+    w.return_delegation(a, delegation).unwrap();
+    let (_, again) = w.open_delegated(c, "/f").unwrap();
+    assert!(again.is_some(), "the change has not come again");
+    let (_, second) = w.open_delegated(a, "/f").unwrap();
+    assert!(matches!(w.apply_from(request(&w, b, 1), remove.clone()), Ok(Reply::Delegated { .. })));
+    w.apply(Command::DelegationRevoke { client: a, delegation: second.unwrap().id }).unwrap();
+    assert_eq!(w.open_delegated(a, "/f").unwrap().1, None, "one is not back");
+    w.return_delegation(c, again.unwrap()).unwrap();
+    assert!(matches!(w.apply_from(request(&w, b, 1), remove), Ok(Reply::Removed { .. })));
 }
 
 #[test]

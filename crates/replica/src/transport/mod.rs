@@ -127,8 +127,8 @@ pub(crate) enum Request {
 /// Version of these messages and of the commands in them. A message of another version is refused. Raise the
 /// version when an existing message, command or reply changes its encoding. A variant that is added at the
 /// end is not read by older members, which then stop: see [`has_entries`]. Raise it, too, when a recorded
-/// reply is to be found under another request id than before.
-pub(crate) const VERSION: u8 = 15;
+/// reply is to be found under another request id than before, or the state machine does otherwise with a command.
+pub(crate) const VERSION: u8 = 16;
 
 /// Encodes a message: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {

@@ -39,7 +39,8 @@ impl Plain {
         let wanted = open.delegate && open.access == Share::READ;
         let named = self.inode(inode).links > 0;
         let known = self.delegation_of(open.client, inode).is_some();
-        if !wanted || !named || written || unread || through_layout || known || self.pending_fence(inode) {
+        let put_off = self.contended.contains(&inode) || self.pending_fence(inode);
+        if !wanted || !named || written || unread || through_layout || known || put_off {
             return None;
         }
         let id = self.new_state();

@@ -43,6 +43,8 @@ pub struct Plain {
     /// Files that had a layout to write since they were settled: grant and version.
     pub unsettled: BTreeMap<InodeId, (u64, u64)>,
     pub delegations: BTreeMap<StateId, PlainDelegation>,
+    /// Files with delegations that a change waits for.
+    pub contended: BTreeSet<InodeId>,
     pub deferred: BTreeMap<u64, DeferredOp>,
     pub servers: BTreeMap<DataServerId, DataServer>,
     pub devices: Vec<Device>,
@@ -128,6 +130,7 @@ impl Plain {
             layouts: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             delegations: BTreeMap::new(),
+            contended: BTreeSet::new(),
             deferred: BTreeMap::new(),
             servers: BTreeMap::new(),
             devices: Vec::new(),
@@ -179,8 +182,9 @@ impl Plain {
     fn run(&mut self, command: &Command) -> Reply {
         let before = self.clone();
         match self.execute(command) {
-            Ok(reply @ Reply::Delegated { .. }) => {
+            Ok(reply @ Reply::Delegated { inode }) => {
                 *self = before;
+                self.contended.insert(inode);
                 reply
             }
             Ok(reply) => reply,

@@ -141,6 +141,8 @@ impl Plain {
 
     /// Whatever has no name and is not held goes.
     pub(super) fn collect(&mut self) {
+        let contended = std::mem::take(&mut self.contended);
+        self.contended = contended.into_iter().filter(|id| self.is_delegated(*id)).collect();
         let gone: Vec<InodeId> = self
             .nodes
             .keys()
