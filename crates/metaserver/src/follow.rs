@@ -149,10 +149,11 @@ impl Observer for Upcalls {
             }
             Command::ServerStarts { .. } => self.seen.event(Event::ServerStarted),
             Command::DestroySession { session } => self.seen.event(Event::SessionEnded(*session)),
-            // After a restart of the client, its earlier incarnation ended with all its state.
             Command::CreateSession { .. } => {
-                if let Reply::Session { ended: Some(before), .. } = reply {
-                    self.seen.event(Event::Gone(*before));
+                if let Reply::Session { client, ended, .. } = reply {
+                    self.seen.event(Event::Renewed(*client));
+                    // After a restart of the client, its earlier incarnation ended with all its state.
+                    ended.iter().for_each(|before| self.seen.event(Event::Gone(*before)));
                 }
             }
             _ => {}
@@ -217,7 +218,9 @@ impl Metaserver {
                     self.state.granted.note(inode, client, self.machine.clock.monotonic())
                 }
                 Event::Lapsed(client) => self.follow_lapse(client),
-                Event::Renewed(client) => self.state.leases.set_lapsed(client, false),
+                Event::Renewed(client) => {
+                    self.state.leases.is_renewed(client, self.machine.clock.monotonic())
+                }
                 Event::Gone(client) => self.state.client_ended(client),
                 Event::Map => {
                     if let Err(error) = self.cluster.follow_map() {

@@ -83,6 +83,15 @@ impl Leases {
         lease.lapsed
     }
 
+    /// The state machine has ended the client's courtesy, at the request of any metaserver. The leader need not have
+    /// that one's report yet.
+    pub(crate) fn is_renewed(&self, client: ClientId, now: Duration) {
+        let mut known = self.known.lock();
+        let lease = known.entry(client).or_insert(Lease::begins(now));
+        lease.renew(now);
+        lease.lapsed = false;
+    }
+
     /// Marks these clients to be reported again: their report did not arrive.
     pub(crate) fn report_again(&self, clients: &[ClientId]) {
         let mut known = self.known.lock();
@@ -287,6 +296,19 @@ mod tests {
         leases.set_lapsed(ClientId(1), true);
         assert_eq!(leases.run_out(&clients[..1], s(200), s(30)), [], "once");
         assert!(leases.note(ClientId(1), s(201)), "it is back");
+    }
+
+    #[test]
+    fn one_that_another_metaserver_has_renewed_does_not_lapse_before_the_report_of_that() {
+        let (leases, s) = (Leases::default(), Duration::from_secs);
+        let clients = [ClientId(1), ClientId(2)];
+        assert_eq!(leases.run_out(&clients, s(100), s(30)), []);
+        assert_eq!(leases.run_out(&clients, s(131), s(30)), clients);
+        assert!(clients.iter().all(|client| leases.lapse(*client, s(131), s(30))));
+        leases.is_renewed(ClientId(2), s(140));
+        assert_eq!(leases.lapsed_clients(), [ClientId(1)]);
+        assert_eq!(leases.run_out(&clients, s(141), s(30)), []);
+        assert_eq!(leases.run_out(&clients, s(171), s(30)), [ClientId(2)]);
     }
 
     #[test]

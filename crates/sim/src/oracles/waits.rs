@@ -1,5 +1,5 @@
 //! Oracle of lock waiters: no lock without a holder is denied for longer than a lease. Judged in times
-//! without faults.
+//! without faults, in which the waiter gets answers: one that is cut off is not denied anything.
 
 use crate::claims::{Claims, LEASE_MS, LockWait};
 
@@ -37,6 +37,11 @@ fn longest_free(wait: &LockWait, time: (u64, u64), claims: &Claims) -> Option<u6
         let until_ms = claim.gone_ms.unwrap_or(u64::MAX).min(silent_ms.max(claim.from_ms) + LAPSE_MS);
         held.push((claim.asked_ms, until_ms));
     }
+    // Times without an answer to the waiter, also to its other requests.
+    let answers = claims.renewals.get(&wait.owner.0).map_or(&[][..], Vec::as_slice);
+    let mut answered_ms: Vec<u64> = answers.iter().map(|answer| answer.1).collect();
+    answered_ms.sort_unstable();
+    held.extend(answered_ms.windows(2).map(|two| (two[0], two[1])).filter(|(from, to)| to - from > LEASE_MS));
     held.sort_unstable();
     let mut longest = None;
     for (from_ms, until_ms) in held.into_iter().chain([(end_ms, end_ms)]) {
