@@ -97,7 +97,8 @@ impl DataServer {
     /// process has nothing unsettled, and other members of its chains need not be compared with it. Ends early when
     /// `ends`, between some objects and the next. Blocks.
     pub fn settle(&self, ends: &dyn Fn() -> bool) {
-        for target in self.present_targets().iter().filter(|target| target.may_settle()) {
+        for target in self.present_targets().iter().filter(|target| !target.objects().lost()) {
+            target.chain_records().finish_writing();
             let under_way = |name: &ObjectName| self.chains.under_way(target.id(), name);
             let may_forget = || target.may_settle();
             target.objects().settle_all(&Settling {
@@ -130,7 +131,7 @@ async fn settle(server: Arc<DataServer>, target: Arc<Target>) {
         let rate = server.checks.lock().scrub_rate;
         let (of, chains) = (Arc::clone(&target), Arc::clone(&server.chains));
         let settled = target.run(move |objects| {
-            if of.may_settle() {
+            if of.may_begin_to_settle() {
                 let under_way = |name: &ObjectName| chains.under_way(of.id(), name);
                 let pace = |bytes| std::thread::sleep(time_of(bytes, rate));
                 let may_forget = || of.may_settle();

@@ -23,7 +23,9 @@
 //! one, does nothing.
 //!
 //! An object without copies gets a chain by the first call whose handle names one: its mark notes it. Calls whose
-//! handles name none are refused from then on: other members may have the object, or have it alone by now.
+//! handles name none are refused from then on: other members may have the object, or have it alone by now. An empty
+//! column may move between two chains that share a target: of calls with these epochs or later ones, the last one says
+//! the chain. The move raises the epoch, so that no call from before it is obeyed after it.
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use wire::handle::{Holder, ObjectHandle};
@@ -115,11 +117,9 @@ impl Mark {
         if self.incarnation != 0 && self.incarnation != incarnation {
             return Self { incarnation, chain, ..Self::default() }.after(epoch);
         }
-        let on = match (self.chain, chain) {
-            (0, first) => first,
-            (_, 0) => return None,
-            (chain, _) => chain,
-        };
+        if self.chain != 0 && chain == 0 {
+            return None;
+        }
         let raised = match call {
             CallEpoch::Layout(fence) if is_later(self.layout_epoch, fence) => return None,
             CallEpoch::Server(number, _) if is_later(self.epoch, number) => return None,
@@ -129,8 +129,8 @@ impl Mark {
             }
         };
         let epochs = |mark: Self| (mark.epoch, mark.layout_epoch);
-        let is_same = epochs(raised) == epochs(self) && on == self.chain;
-        Some(if is_same { self } else { Self { incarnation, chain: on, ..raised } })
+        let is_same = epochs(raised) == epochs(self) && chain == self.chain;
+        Some(if is_same { self } else { Self { incarnation, chain, ..raised } })
     }
 
     /// This mark, of the epoch of a truncation, after that truncation; none: it was done.
@@ -139,6 +139,15 @@ impl Mark {
         let is_done = number != 0 && (self.incarnation, self.truncated) == (epoch.incarnation, number);
         let noted = if number == 0 { self } else { Self { truncated: number, ..self } };
         (!is_done).then_some(noted)
+    }
+
+    /// True if the object, of this mark, is on another chain by now than that of `head`, which is the mark of a member that
+    /// has left its object behind.
+    pub fn has_gone_from(self, head: Self) -> bool {
+        self.chain != 0
+            && self.chain != head.chain
+            && self.incarnation == head.incarnation
+            && is_later(self.epoch, head.epoch)
     }
 
     fn has_epochs_of(self, other: Self) -> bool {
@@ -337,8 +346,10 @@ mod tests {
             (on(5, mark(3, 2)), server(3, 2), None),
             (on(5, mark(3, 2)), server(4, 2), None),
             (on(5, mark(3, 2)), layout(2), None),
-            // A column that had no data got another chain: MAKE has noted it, or will.
-            (on(5, mark(3, 2)), of(6, server(4, 2)), Some(on(5, mark(4, 2)))),
+            // An empty column moves to another chain, and a move that was refused.
+            (on(5, mark(3, 2)), of(6, server(4, 2)), Some(on(6, mark(4, 2)))),
+            (on(5, mark(3, 2)), of(6, server(3, 2)), Some(on(6, mark(3, 2)))),
+            (on(6, mark(4, 2)), of(5, server(3, 2)), None),
         ];
         for (before, epoch, after) in table {
             assert_eq!(before.after(epoch), after, "{before:?} {epoch:?}");

@@ -339,6 +339,11 @@ impl Target {
         &self.dirty_log_file
     }
 
+    /// True if the settling of sums may begin: it is likely that it comes to its end.
+    pub(crate) fn may_begin_to_settle(&self) -> bool {
+        !self.objects.lost() && self.dirty_log_file.may_write() && !self.chain_records.has_news()
+    }
+
     /// True if sums may be settled: what the change log forgets then is in other files.
     pub(crate) fn may_settle(&self) -> bool {
         !self.objects.lost()

@@ -36,7 +36,7 @@ pub(super) enum Was {
     New,
     /// The head does not have it.
     Missing,
-    /// The head has an object of this name in another chain.
+    /// The head, or the member, has an object of this name in another chain.
     Elsewhere,
 }
 
@@ -99,7 +99,11 @@ impl Refill {
         let ObjectHandle { epoch, layout_epoch, .. } = self.handle(object);
         let truncated = if epoch == 0 { 0 } else { object.mark.truncated };
         let epochs = member::Epochs { epoch, layout_epoch, truncated };
-        self.call(object, member::Change::Make(epochs)).await?;
+        match self.call(object, member::Change::Make(epochs)).await {
+            // The member has the object on another chain, which the column has moved to.
+            Err(Stopped::Failed(Some(Status::StaleEpoch))) => return Ok(Err(Was::Elsewhere)),
+            made => made?,
+        }
         self.call(object, member::Change::Length(len)).await?;
         Ok(Ok((len, was_there)))
     }

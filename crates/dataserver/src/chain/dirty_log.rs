@@ -60,8 +60,8 @@ struct Log {
     made: HashMap<ObjectName, bool>,
     /// True if the head refills this member by logs.
     is_asked: bool,
-    /// True while a member here is refilled.
-    is_filled: bool,
+    /// Target here that is refilled.
+    filled: Option<u64>,
 }
 
 /// What makes an object at a member that is being refilled.
@@ -185,10 +185,11 @@ impl DirtyLog {
         let logs = &mut *logs;
         let own = |state| with(state).map(|member| member.target).find(|target| logs.own.contains(target));
         let (filled, taken_in) = (own(MemberState::Refilling), own(MemberState::In));
-        let is_filled = filled.is_some();
         let before = logs.of.get(&told.id);
         let (is_new, was_degraded) = (before.is_none(), before.is_some_and(|log| !log.is_whole));
         let log = logs.of.entry(told.id).or_default();
+        // From before the version that the former process knew.
+        let is_old = told.version < log.first;
         if !log.is_heard_of {
             (log.first, log.is_heard_of) = (log.first.max(told.version), true);
             // Of the time before this process nothing is known.
@@ -196,20 +197,23 @@ impl DirtyLog {
         }
         // One that was dropped, and is a member again, has lost its objects. And what is filled in here, of the time
         // without a third member, is not in the log.
-        log.covers
-            .retain(|target, _| members.contains(target) && (!is_filled || members_in.contains_key(target)));
-        log.covers.extend(members_in);
+        if !is_old {
+            let is_covered = |target: &u64| filled.is_none() || members_in.contains_key(target);
+            log.covers.retain(|target, _| members.contains(target) && is_covered(target));
+            log.covers.extend(members_in);
+        }
         let are_all_in = told.members.iter().all(|member| member.state == MemberState::In);
         let is_incomplete = log.is_asked && (log.is_overfull || log.made.values().any(|is_told| !is_told));
-        let must_leave = taken_in.filter(|_| is_incomplete);
+        let filled_before = log.filled.filter(|target| log.covers.get(target) == Some(&told.version));
+        let must_leave = filled_before.filter(|_| is_incomplete);
         let is_known = told.version > log.first || told.version == 1 && is_new;
         // A member that is alone differs from none.
         let is_known = is_known || told.members.len() == 1;
-        let is_whole = are_all_in && is_known && must_leave.is_none();
+        let is_whole = are_all_in && is_known && !is_old && taken_in.is_some() && must_leave.is_none();
         // Each version's head begins anew.
-        (log.is_asked, log.is_filled) = (false, is_filled);
+        (log.is_asked, log.filled) = (false, filled);
         log.made.values_mut().for_each(|is_told| *is_told = false);
-        if !is_filled {
+        if filled.is_none() {
             log.made.clear();
         }
         log.is_whole = is_whole;
@@ -247,7 +251,7 @@ impl DirtyLog {
     /// the member has lost it, and all of it may be otherwise. False: the member is not refilled any more.
     pub(super) fn makes(&self, chain: u64, name: ObjectName, by: Maker) -> bool {
         let mut logs = self.logs.lock();
-        if !logs.of.get(&chain).is_some_and(|log| log.is_filled) {
+        if logs.of.get(&chain).is_none_or(|log| log.filled.is_none()) {
             return false;
         }
         logs.add(chain, name, 0..u64::MAX);

@@ -71,7 +71,7 @@ impl DirtyLogFile {
         chains: impl Iterator<Item = u64>,
     ) -> Self {
         let path = dir.join(FILE);
-        let (read, sum) = match std::fs::read_to_string(&path) {
+        let (read, mut sum) = match std::fs::read_to_string(&path) {
             Ok(text) => match parsed(&text) {
                 Some(chains) => (Ok(chains), Some(crc32c::crc32c(text.as_bytes()))),
                 None => (Err("its checksum is wrong".to_owned()), None),
@@ -88,12 +88,10 @@ impl DirtyLogFile {
         };
         let mut left = read.unwrap_or_default();
         for (name, LeftObject { regions, chain }) in changed.unwrap_or_default() {
-            if chain != 0 {
-                add(&mut left, chain, name, &regions);
-                continue;
-            }
             match objects.look_at(&name) {
                 Ok(Some(look)) if look.chain != 0 => add(&mut left, look.chain, name, &regions),
+                // It was removed, or is being made.
+                Ok(_) if chain != 0 => add(&mut left, chain, name, &regions),
                 // One that is not there was removed by all members; one without copies is in no chain.
                 Ok(_) => {}
                 Err(error) => why = Some(format!("{name}: {error}")),
@@ -107,6 +105,11 @@ impl DirtyLogFile {
                 "what this target had not settled cannot be read: it is compared with all data of its chains"
             );
             left = all;
+            // At once: the change log has begun anew by now, and tells the next process that all is well.
+            sum = None;
+            if let Err(error) = host::replace(&SystemFiles, &path, text(&left).as_bytes()) {
+                tracing::warn!(file = %path.display(), %error, "cannot write what is not known of this target");
+            }
         }
         let written = Mutex::new(Written { sum, ..Written::default() });
         Self { path, left, log: OnceLock::new(), written }
@@ -125,6 +128,11 @@ impl DirtyLogFile {
         let _ = self.log.set(log);
     }
 
+    /// False while the disk is left to others, as the file was written a short while ago.
+    pub(crate) fn may_write(&self) -> bool {
+        self.written.lock().next.is_none_or(|next| next <= Instant::now())
+    }
+
     /// Writes the file, if there is news of the chains of the target. False: it is not written, and nothing may be
     /// settled. Blocks.
     pub(crate) fn write_down(&self, records: &ChainRecords) -> bool {
@@ -135,26 +143,27 @@ impl DirtyLogFile {
             return true;
         }
         let began = Instant::now();
-        if written.next.is_some_and(|next| began < next) {
-            return false;
-        }
         let of = |chain| Some((chain, log.of_chain(chain)?));
         let chains: DirtyChains = records.chains().into_iter().filter_map(of).collect();
         let text = text(&chains);
         let sum = crc32c::crc32c(text.as_bytes());
-        if written.sum != Some(sum) {
-            if let Err(error) = host::replace(&SystemFiles, &self.path, text.as_bytes()) {
-                if !written.is_failing {
-                    tracing::warn!(
-                        file = %self.path.display(), %error,
-                        "cannot write what this target had not settled, trying again; meanwhile checksums are not settled"
-                    );
-                }
-                (written.is_failing, written.sum) = (true, None);
-                return false;
-            }
-            written.next = Some(Instant::now() + began.elapsed() * PAUSE);
+        // What the log does not have any more, as the target was dropped, must not be forgotten before the record says so.
+        if records.has_news() {
+            return false;
         }
+        let is_new = written.sum != Some(sum);
+        if let Some(Err(error)) = is_new.then(|| host::replace(&SystemFiles, &self.path, text.as_bytes())) {
+            if !written.is_failing {
+                tracing::warn!(
+                    file = %self.path.display(), %error,
+                    "cannot write what this target had not settled, trying again; meanwhile checksums are not settled"
+                );
+            }
+            (written.is_failing, written.sum) = (true, None);
+            return false;
+        }
+        let next = written.next.unwrap_or(began).max(began);
+        written.next = Some(next + began.elapsed() * PAUSE);
         (written.changes, written.sum, written.is_failing) = (Some(changes), Some(sum), false);
         true
     }

@@ -57,7 +57,7 @@ impl Chains {
         }
         if let member::Change::Modified(_) = change {
             // Members that are away must know it, too, if this one is the next head.
-            self.dirty.note(id, found.object.name, 0..0);
+            self.note_time(&found).await?;
         }
         let is_mend = matches!(change, member::Change::Mend(_));
         let chains = Arc::clone(self);
@@ -89,16 +89,14 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
         member::Change::Make(epochs) => {
             let member::Epochs { epoch, layout_epoch, truncated } = epochs;
             let (incarnation, chain) = (handle.incarnation, handle.chain);
+            let mark = Mark { incarnation, epoch, layout_epoch, truncated, chain };
+            if o.mark_of(object.name)?.is_some_and(|own| own.has_gone_from(mark)) {
+                return Err(ObjectError::StaleEpoch);
+            }
             // The head's epochs, also if they are earlier: the state machine may count anew after a restore.
             let has_none = (epoch, layout_epoch, truncated) == (0, 0, 0);
             let incarnation = if has_none { 0 } else { incarnation };
-            o.make_of_head(object.name, chain, |_| Mark {
-                incarnation,
-                epoch,
-                layout_epoch,
-                truncated,
-                chain,
-            })
+            o.make_of_head(object.name, chain, |_| Mark { incarnation, ..mark })
         }
         member::Change::Fill(member::Fill { offset, data }) => o.write(object, offset, &data).map(drop),
         member::Change::Clear(member::Clear { offset, len }) => o.clear(object, offset, len),
@@ -107,7 +105,11 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
         // In another chain, an object of this name is another one.
         member::Change::Remove => match o.mark_of(object.name)? {
             Some(mark) if mark.chain != handle.chain => Ok(()),
-            _ => o.remove(&[object.name]),
+            _ => {
+                o.remove(&[object.name])?;
+                // This member may be the next head, and another one have the object still.
+                o.note_removal(&object.name, handle.chain)
+            }
         },
         member::Change::Mend(member::Fill { offset, data }) => {
             o.mend_block(object.name, offset / BLOCK, &data.to_bytes()).map(drop)

@@ -160,6 +160,7 @@ impl Objects {
                 std::cmp::Ordering::Greater => self.shorten_summed(&name, &open, &mut changing, len),
                 // What it gets is zeros, which have no sums.
                 std::cmp::Ordering::Less => {
+                    self.note_change(&name, &mut changing, 0..1, false)?;
                     let set = self.disk.set_len(&open.file, len);
                     set.map_err(|e| self.trouble("set the length of", &name, e))
                 }

@@ -237,6 +237,12 @@ impl ChainRecords {
         known.is_failing || known.is_damaged || known.records.get(&chain).is_none_or(is_written)
     }
 
+    /// Writes the file, if there is news, after another one that writes it. Blocks.
+    pub(crate) fn finish_writing(&self) {
+        drop(self.writing.lock());
+        self.write_down();
+    }
+
     /// Writes the file, if there is news, and it is not being written. Blocks.
     pub(super) fn write_down(&self) {
         let Some(_alone) = self.writing.try_lock() else { return };

@@ -24,6 +24,20 @@ use crate::server::Found;
 const TELL_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Chains {
+    /// Notes that a time of the object is about to be known, which members that are away must know, too.
+    pub(super) async fn note_time(&self, found: &Found) -> Result<(), Trouble> {
+        let (chain, name) = (found.handle.chain, found.object.name);
+        self.dirty.note(chain, name, 0..0);
+        if !self.dirty.is_degraded(chain) {
+            return Ok(());
+        }
+        // No byte changes, so nothing else has it in the change log.
+        match found.target.run(move |o| o.note_object(&name, &*o.find(name)?)).await {
+            Ok(()) | Err(ObjectError::Stale | ObjectError::Lost) => Ok(()),
+            Err(error) => Err(self.own_failure(found, error)),
+        }
+    }
+
     /// Length and time of an object, durable first if `sync`. None: all members have lost it.
     pub(crate) async fn stat(
         self: &Arc<Self>,
@@ -83,11 +97,11 @@ impl Chains {
         };
         if let (Some(told), false) = (told, is_known) {
             // Members that are away must know it, too, when they come back.
-            self.dirty.note(found.handle.chain, object.name, 0..0);
+            self.note_time(found).await?;
             let all = self.tell_time(found, told.modified_ns);
             timeout_at(deadline, all).await.map_err(|_| Status::ChainWaits)??;
             // A member may have gone meanwhile.
-            self.dirty.note(found.handle.chain, object.name, 0..0);
+            self.note_time(found).await?;
             let objects = found.target.run(move |o| {
                 o.time_is_known(object.name, told.modified_ns);
                 Ok(())

@@ -88,11 +88,12 @@ impl Objects {
     }
 
     fn settle_changed(&self, changed: &[(ObjectName, Changed)], now: u64, with: &Settling<'_>) {
-        let together = changed.chunks(TOGETHER_MAX).take_while(|_| !(with.ends)());
-        together.for_each(|together| self.settle_together(together, now, with));
+        let mut together = changed.chunks(TOGETHER_MAX).take_while(|_| !(with.ends)());
+        while let Some(true) = together.next().map(|together| self.settle_together(together, now, with)) {}
     }
 
-    fn settle_together(&self, changed: &[(ObjectName, Changed)], now: u64, with: &Settling<'_>) {
+    /// False: nothing may be forgotten now.
+    fn settle_together(&self, changed: &[(ObjectName, Changed)], now: u64, with: &Settling<'_>) -> bool {
         let mut directories = BTreeSet::new();
         let mut synced = Vec::new();
         for (name, changed) in changed {
@@ -105,10 +106,13 @@ impl Objects {
             }
         }
         if directories.into_iter().try_for_each(|directory| self.sync_directory(directory)).is_err() {
-            return;
+            return false;
         }
-        if synced.is_empty() || !(with.may_forget)() {
-            return;
+        if synced.is_empty() {
+            return true;
+        }
+        if !(with.may_forget)() {
+            return false;
         }
         for done in synced {
             // Without this record the object is looked at once more after a crash, and nothing else.
@@ -116,6 +120,7 @@ impl Objects {
                 tracing::debug!(target = %self.root.path().display(), %error, "cannot note a settled object");
             }
         }
+        true
     }
 
     /// Syncs the data and the sums of an object. None: another time.
@@ -125,10 +130,13 @@ impl Objects {
         age_seconds: u64,
         with: &Settling<'_>,
     ) -> Result<Option<Synced>, ObjectError> {
+        let up_to = self.checksums.log.number();
         let open = match self.find(*name) {
             Ok(open) => open,
             Err(ObjectError::Stale | ObjectError::Lost) => {
-                return Ok(Some(Synced { name: *name, _open: None, up_to: self.checksums.log.number() }));
+                // Otherwise it is being made.
+                let is_gone = (with.under_way)(name).is_empty();
+                return Ok(is_gone.then_some(Synced { name: *name, _open: None, up_to }));
             }
             Err(error) => return Err(error),
         };

@@ -12,6 +12,7 @@ mod failures;
 mod leases;
 mod lost;
 mod mend;
+mod moved;
 mod ranges;
 mod reads;
 mod refill;

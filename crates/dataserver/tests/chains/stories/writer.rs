@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use wire::data::{
-    Piece, Procedure, allocate, commit, copy, make, punch, read, remove, stat, truncate, write,
+    Piece, Procedure, Status, allocate, commit, copy, make, punch, read, remove, stat, truncate, write,
 };
+use wire::xdr::{Decode, Encode};
 
 use super::model::{CELL, Model, Object};
 use crate::caller::{Called, Caller, Members};
@@ -138,6 +139,24 @@ impl Writer {
         self.inodes.retain(|other| *other != inode);
     }
 
+    /// A change of bytes. After a try without an answer it raises the epoch, as a metaserver does: the try may still be
+    /// under way, and would be carried out over the next change.
+    async fn change<T, A: Encode + Sync>(
+        &mut self,
+        object: (u64, u32),
+        procedure: Procedure,
+        args: impl Fn(Bytes) -> A,
+    ) where
+        Result<T, Status>: Decode,
+    {
+        let args = |member: &Called| args(member.handle(object));
+        let done = self.caller.repeat::<T, _>(object, procedure, args, |_| false).await;
+        assert!(done.result.is_ok(), "a refused call is repeated");
+        if done.unanswered > 0 {
+            self.raise(object.0).await;
+        }
+    }
+
     async fn write(&mut self, inode: u64) {
         let first = self.caller.below(CELLS);
         let count = 1 + self.caller.below(CELLS_OF_WRITE).min(CELLS - first - 1);
@@ -149,7 +168,7 @@ impl Writer {
         let data = Bytes::from(now.to_le_bytes().repeat((count * CELL / 8) as usize));
         let args =
             |handle| write::Args { handle, offset: first * CELL, stable: false, data: data.clone().into() };
-        self.caller.call::<write::ResOk, _>((inode, epoch), Procedure::Write, args).await;
+        self.change::<write::ResOk, _>((inode, epoch), Procedure::Write, args).await;
     }
 
     async fn punch(&mut self, inode: u64) {
@@ -162,7 +181,7 @@ impl Writer {
         let now = self.shared.tick();
         self.shared.with(inode, |object| object.write(first as usize..(first + count) as usize, now, 0));
         let args = |handle| punch::Args { handle, offset: first * CELL, len: count * CELL };
-        self.caller.call::<punch::ResOk, _>((inode, epoch), Procedure::Punch, args).await;
+        self.change::<punch::ResOk, _>((inode, epoch), Procedure::Punch, args).await;
     }
 
     /// Truncates the object, in a new epoch as a metaserver does.
@@ -215,7 +234,7 @@ impl Writer {
             object.epoch
         });
         let args = |handle| allocate::Args { handle, offset: first * CELL, len: count * CELL, ask: false };
-        self.caller.call::<allocate::ResOk, _>((inode, epoch), Procedure::Allocate, args).await;
+        self.change::<allocate::ResOk, _>((inode, epoch), Procedure::Allocate, args).await;
     }
 
     /// Copies cells of another object of its own.
@@ -251,6 +270,9 @@ impl Writer {
             self.caller.repeat::<copy::ResOk, _>((inode, epoch), Procedure::Copy, args, |_| false).await;
         done.result.unwrap_or_else(|status| panic!("object {inode}: {status:?}"));
         self.shared.end_sync(inode, done.unanswered > 0);
+        if done.unanswered > 0 {
+            self.raise(inode).await;
+        }
     }
 
     /// Reads the whole object.

@@ -1,0 +1,125 @@
+//! Empty columns that move between two chains which share targets: the object at a shared target is of the chain of the
+//! last call that is not from before the move.
+
+use bytes::Bytes;
+use host::Clock;
+use wire::data::{Chain, MemberState, Procedure, make, write};
+use wire::handle::ObjectHandle;
+
+use crate::{Away, CHAIN, In, LEASE, Refilling, Served, World, call, key, until};
+
+/// Another chain of the same targets.
+const OTHER: u64 = CHAIN + 1;
+/// Epoch of the file after the move.
+const MOVED: u32 = 4;
+
+impl World {
+    fn on_other(&self, node: usize, inode: u64) -> Bytes {
+        let object = self.object(node, inode);
+        ObjectHandle { chain: OTHER, epoch: MOVED, ..object }.seal(&key())
+    }
+
+    /// Tells these data servers a version of the other chain, beside the first one.
+    fn tell_other(&self, version: u32, states: [MemberState; 2], hear: &[usize]) {
+        self.tell_of(OTHER, version, states, hear);
+    }
+
+    /// Tells these data servers a version of the first chain, beside the other one.
+    fn tell_beside(&self, version: u32, states: [MemberState; 2], hear: &[usize]) {
+        self.tell_of(CHAIN, version, states, hear);
+    }
+
+    fn tell_of(&self, id: u64, version: u32, states: [MemberState; 2], hear: &[usize]) {
+        let mut members = self.chain(&states).members;
+        members.sort_by_key(|member| member.state != In); // the head first
+        let chain = Chain { id, version, verifier: 42, members };
+        for node in hear {
+            let Served { ds, clock, .. } = &self.nodes[*node];
+            ds.tell_chains(std::slice::from_ref(&chain));
+            ds.extend_lease(clock.monotonic(), LEASE);
+        }
+    }
+
+    async fn make_on_other(&self, node: usize, inode: u64) {
+        let args = make::Args { handles: vec![self.on_other(node, inode)] };
+        let made: make::Res = call(&self.peer(node), Procedure::Make, &args).await.unwrap();
+        made.unwrap();
+    }
+
+    async fn write_on_other(&self, node: usize, inode: u64, data: &'static [u8]) {
+        let data = Bytes::from_static(data).into();
+        let args = write::Args { handle: self.on_other(node, inode), offset: 0, stable: false, data };
+        let written: write::Res = call(&self.peer(node), Procedure::Write, &args).await.unwrap();
+        written.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_member_has_left_behind_does_not_come_over_the_object_of_another_chain() {
+    for is_whole in [false, true] {
+        let mut world = World::of(2).await;
+        world.make(0, 5).await.unwrap();
+        world.make(0, 6).await.unwrap();
+        // The column moves to a chain of the first target alone. The second one has not removed its object yet.
+        world.tell_other(1, [In, Away], &[0]);
+        world.make_on_other(0, 5).await;
+        world.write_on_other(0, 5, b"on the other chain").await;
+        world.change(&[Away, In]);
+        if is_whole {
+            world.restart(0).await;
+            std::fs::remove_file(world.dirs[0].path().join("target/chains")).unwrap();
+            world.restart(0).await;
+        }
+        world.write(1, 6, 0, &b"meanwhile"[..]).await.unwrap();
+        world.refills(1);
+        world.change(&[Refilling, In]);
+        until("the member is refilled", || !world.nodes[1].ds.refilled().is_empty()).await;
+        assert_eq!(world.bytes_at(0, 5).unwrap(), b"on the other chain", "{is_whole}");
+        assert_eq!(world.equal(6).unwrap(), b"meanwhile");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_change_log_of_an_object_that_has_moved_is_of_its_new_chain() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.tell_other(1, [In, In], &[0, 1]);
+    world.tell_other(2, [In, In], &[0, 1]);
+    world.make_on_other(0, 5).await;
+    world.write_on_other(0, 5, b"on the other chain").await;
+    until("its records of both chains are written", || {
+        let _ = world.nodes[0].ds.refilled(); // as a registration does
+        let text = std::fs::read_to_string(world.dirs[0].path().join("target/chains")).unwrap_or_default();
+        text.lines().any(|line| line.starts_with(&format!("{OTHER:016x} 2 ")))
+    })
+    .await;
+    world.nodes[0].kill();
+    std::fs::write(world.file(0, 5), b"").unwrap(); // nothing was synced
+    world.tell_beside(2, [Away, In], &[1]);
+    world.tell_other(3, [Away, In], &[1]);
+    world.restart(0).await;
+    world.refills(1);
+    world.tell_beside(3, [Refilling, In], &[0, 1]);
+    world.tell_other(4, [Refilling, In], &[0, 1]);
+    until("the member of both chains is refilled", || world.nodes[1].ds.refilled().len() == 2).await;
+    assert_eq!(world.nodes[1].ds.chain_metrics().refills_by_logs.get(), 2);
+    assert_eq!(world.equal(5).unwrap(), b"on the other chain");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_move_that_was_refused_the_object_is_of_its_old_chain() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.tell_other(1, [In, Away], &[0]);
+    let handle = ObjectHandle { chain: OTHER, ..world.object(0, 5) }.seal(&key());
+    let made: make::Res =
+        call(&world.peer(0), Procedure::Make, &make::Args { handles: vec![handle] }).await.unwrap();
+    made.unwrap();
+    world.write(0, 5, 0, &b"before"[..]).await.unwrap();
+    world.change(&[In, Away]);
+    world.write(0, 5, 0, &b"behind"[..]).await.unwrap();
+    world.refills(0);
+    world.change(&[In, Refilling]);
+    until("the member is refilled", || !world.nodes[0].ds.refilled().is_empty()).await;
+    assert_eq!(world.equal(5).unwrap(), b"behind");
+}
