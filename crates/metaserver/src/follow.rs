@@ -142,7 +142,7 @@ impl Observer for Upcalls {
                     self.seen.event(Event::Device(chains.clone(), *id));
                 }
             }
-            Command::LapseLease { client } => self.seen.event(Event::Lapsed(*client)),
+            Command::LapseLease { client, .. } => self.seen.event(Event::Lapsed(*client)),
             Command::RenewLease { client } => self.seen.event(Event::Renewed(*client)),
             Command::ExpireClient { client } | Command::DestroyClient { client } => {
                 self.seen.event(Event::Gone(*client));

@@ -282,7 +282,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::DestroyClient { client } => client::destroy(plan, *client),
         Command::ReclaimComplete { client } => client::reclaim_complete(plan, *client),
         Command::ExpireClient { client } => client::expire(plan, *client),
-        Command::LapseLease { client } => client::lapse_lease(plan, *client),
+        Command::LapseLease { client, sequence } => client::lapse_lease(plan, *client, *sequence),
         Command::RenewLease { client } => client::renew_lease(plan, *client),
         Command::BackchannelCtl { session, callback } => session::backchannel_ctl(plan, *session, callback),
 

@@ -160,8 +160,9 @@ pub enum Command {
     /// out, since it may just have renewed.
     ExpireClient { client: ClientId },
     /// The leader found that the client's lease has run out. Its opens, locks and layouts stay until they
-    /// conflict with another client; a client without state is deleted.
-    LapseLease { client: ClientId },
+    /// conflict with another client; a client without state is deleted. `sequence`: that of the client's last
+    /// CREATE_SESSION when its lease was judged; refused with `ClientBusy` if there is a later one. None: in any case.
+    LapseLease { client: ClientId, sequence: Option<u32> },
     /// A lapsed client renewed its lease.
     RenewLease { client: ClientId },
     /// BACKCHANNEL_CTL.

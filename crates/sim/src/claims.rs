@@ -97,6 +97,21 @@ pub struct LockWait {
     pub until_ms: u64,
 }
 
+/// LOCK without an answer so far: perhaps the client has the lock, and does not know it.
+#[derive(Debug, Clone)]
+pub struct LockAttempt {
+    /// Client, and its lock-owner.
+    pub owner: (Life, u32),
+    /// Inode of the file.
+    pub inode: u64,
+    /// Lock that was asked for.
+    pub held: Held,
+    /// Time of the request.
+    pub asked_ms: u64,
+    /// True if the answer came.
+    pub is_answered: bool,
+}
+
 /// Everything that clients know.
 #[derive(Debug, Default)]
 pub struct Claims {
@@ -106,6 +121,8 @@ pub struct Claims {
     pub renewals: BTreeMap<Life, Vec<(u64, u64)>>,
     /// Waits for locks.
     pub waits: Vec<LockWait>,
+    /// Requests for locks.
+    pub attempts: Vec<LockAttempt>,
     /// Requests that were put off.
     pub delays: Vec<Delays>,
     /// States that were lost without a fault of the client.

@@ -98,7 +98,7 @@ impl Member {
 async fn end_clients(replica: &Replica, stamp: Stamp) -> Result<(), String> {
     let view = replica.view().map_err(|e| e.to_string())?;
     for client in read::clients(&*view).map_err(|e| e.to_string())? {
-        for command in [Command::LapseLease { client }, Command::ExpireClient { client }] {
+        for command in [Command::LapseLease { client, sequence: None }, Command::ExpireClient { client }] {
             replica.propose(Proposal::new(stamp, None, command)).await.map_err(|e| e.to_string())?;
         }
     }

@@ -127,7 +127,7 @@ async fn end_clients(replica: &Replica) -> Result<usize, Failure> {
     let clients = read::clients(&*replica.view()?)?;
     for client in clients.iter().copied() {
         // LapseLease already forgets a client without state.
-        for command in [Command::LapseLease { client }, Command::ExpireClient { client }] {
+        for command in [Command::LapseLease { client, sequence: None }, Command::ExpireClient { client }] {
             let reply = replica.propose(Proposal::new(stamp(), None, command)).await?;
             tracing::debug!(?client, ?reply, "a client of the time of the backup");
         }

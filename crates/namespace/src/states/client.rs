@@ -257,8 +257,15 @@ pub(crate) fn destroy(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, St
     Ok(Reply::Done)
 }
 
-pub(crate) fn lapse_lease(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
+pub(crate) fn lapse_lease(
+    plan: &mut Plan<'_>,
+    client: ClientId,
+    sequence: Option<u32>,
+) -> Result<Reply, Stop> {
     let mut client = find(plan, client)?;
+    if sequence.is_some_and(|judged| judged != client.sequence) {
+        return Err(Error::ClientBusy.into());
+    }
     if !read::has_state(plan.view(), client.id)? {
         end(plan, &client)?;
     } else if client.lapsed.is_none() {

@@ -475,3 +475,15 @@ fn backchannel_ctl_changes_how_a_session_is_called_back() {
     let session = SessionId([1; 16]);
     assert_eq!(w.apply(Command::BackchannelCtl { session, callback }), Err(Error::BadSession));
 }
+
+#[test]
+fn a_client_with_a_new_session_does_not_lapse_by_an_earlier_judgment() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let sequence = read::client(&*w.view(), a).unwrap().unwrap().sequence;
+    let lapse = |sequence| Command::LapseLease { client: a, sequence };
+    assert_eq!(w.apply(lapse(Some(sequence.wrapping_sub(1)))), Err(Error::ClientBusy));
+    assert!(read::client(&*w.view(), a).unwrap().is_some());
+    assert_eq!(w.apply(lapse(Some(sequence))), Ok(Reply::Done));
+    assert!(read::client(&*w.view(), a).unwrap().is_none(), "it has no state");
+}

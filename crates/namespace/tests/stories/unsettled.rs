@@ -135,7 +135,7 @@ fn a_file_is_to_be_settled_when_its_last_layout_to_write_went() {
     for end in ends {
         let mut t = written();
         assert_eq!(t.to_settle(), []);
-        t.w.apply(Command::LapseLease { client: t.client }).unwrap();
+        t.w.apply(Command::LapseLease { client: t.client, sequence: None }).unwrap();
         let end = end(&t);
         t.w.apply(end).unwrap();
         assert_eq!(t.to_settle(), [t.file]);

@@ -345,7 +345,7 @@ impl World {
     }
 
     pub fn lapse(&mut self, client: ClientId) -> Outcome {
-        self.apply(Command::LapseLease { client })
+        self.apply(Command::LapseLease { client, sequence: None })
     }
 
     // Opens.

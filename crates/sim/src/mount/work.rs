@@ -11,7 +11,7 @@ use wire::nfs4::{close, lock, locku, remove, setattr, write};
 
 use super::calls::putfh;
 use super::{Gone, Mount, Recallable, Session};
-use crate::claims::{Claim, Delays, Held, LEASE_MS, LockWait};
+use crate::claims::{Claim, Delays, Held, LEASE_MS, LockAttempt, LockWait};
 use crate::service::handle_key;
 
 /// Names of all files: few, so that clients meet.
@@ -272,7 +272,14 @@ impl Mount {
             let op = ArgOp::Lock(lock::Args { locktype, reclaim: false, offset: start, length, locker });
             let asked_ms = self.shared.now_ms();
             let told = self.lock_is_free.notified();
+            let attempt = {
+                let (owner, inode) = ((file.session.life, file.slot), file.inode);
+                let attempts = &mut self.shared.claims().attempts;
+                attempts.push(LockAttempt { owner, inode, held, asked_ms, is_answered: false });
+                attempts.len() - 1
+            };
             let results = self.compound(file.session, file.slot, vec![putfh(&file.handle), op]).await?;
+            self.shared.claims().attempts[attempt].is_answered = true;
             match results.last() {
                 Some(ResOp::Lock(Ok(locked))) => {
                     file.lock_stateid = Some(locked.lock_stateid);

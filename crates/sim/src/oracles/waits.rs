@@ -26,6 +26,11 @@ pub(super) fn judge(claims: &Claims, calm: &[(u64, u64)]) -> Vec<String> {
 fn longest_free(wait: &LockWait, time: (u64, u64), claims: &Claims) -> Option<u64> {
     let (mut at_ms, end_ms) = time;
     let mut held: Vec<(u64, u64)> = vec![];
+    // Time at which a client has lapsed that was not heard of after `ms`, or after its last answer.
+    let lapses_ms = |life, ms: u64| {
+        let silent_ms = claims.renewals.get(&life).and_then(|all| all.last()).map_or(0, |last| last.1);
+        silent_ms.max(ms) + LAPSE_MS
+    };
     let locks = claims.all.iter().filter(|claim| {
         claim.inode == wait.inode
             && (claim.life, claim.owner) != wait.owner
@@ -33,10 +38,14 @@ fn longest_free(wait: &LockWait, time: (u64, u64), claims: &Claims) -> Option<u6
     });
     for claim in locks {
         // From the request on; to the answer of the return, or until the client was given up.
-        let silent_ms = claims.renewals.get(&claim.life).and_then(|all| all.last()).map_or(0, |last| last.1);
-        let until_ms = claim.gone_ms.unwrap_or(u64::MAX).min(silent_ms.max(claim.from_ms) + LAPSE_MS);
+        let until_ms = claim.gone_ms.unwrap_or(u64::MAX).min(lapses_ms(claim.life, claim.from_ms));
         held.push((claim.asked_ms, until_ms));
     }
+    let attempts = claims.attempts.iter().filter(|attempt| {
+        let is_other = attempt.inode == wait.inode && attempt.owner != wait.owner;
+        is_other && !attempt.is_answered && attempt.held.conflicts(wait.held)
+    });
+    held.extend(attempts.map(|attempt| (attempt.asked_ms, lapses_ms(attempt.owner.0, attempt.asked_ms))));
     // Times without an answer to the waiter, also to its other requests.
     let answers = claims.renewals.get(&wait.owner.0).map_or(&[][..], Vec::as_slice);
     let mut answered_ms: Vec<u64> = answers.iter().map(|answer| answer.1).collect();

@@ -156,17 +156,21 @@ impl ClientState {
     }
 
     async fn lapse(&self, client: ClientId) -> Result<(), FileError> {
+        // Read first: a session that the client makes from now on at another metaserver renews its lease.
+        let judged = read::client(&*self.machine.view()?, client)?;
         // Marked first: a request that comes from now on renews the lease in the state machine.
         if !self.leases.lapse(client, self.machine.clock.monotonic(), self.lapse_time()) {
             return Ok(());
         }
-        let lapse = self.propose(None, Command::LapseLease { client });
+        let sequence = judged.map(|client| client.sequence);
+        let lapse = self.propose(None, Command::LapseLease { client, sequence });
         let lapsed = tokio::time::timeout(self.looks_at_leases_every(), lapse).await;
         if let Err(status) = lapsed.map_or(Err(FileError::Delay), |reply| reply) {
             // If the command is applied after all, its event arrives like that of another metaserver's
             // command.
             self.leases.set_lapsed(client, false);
-            return Err(status);
+            let has_new_session = status == FileError::State(namespace::Error::ClientBusy);
+            return if has_new_session { Ok(()) } else { Err(status) };
         }
         let kept = read::client(&*self.machine.view()?, client)?.is_some();
         tracing::info!(client = client.0, kept, "lease ran out");

@@ -137,7 +137,10 @@ impl Chooser<'_> {
             45 => Command::DestroyClient { client: self.client() },
             46 => Command::ReclaimComplete { client: self.client() },
             47 => match self.pick(8) {
-                0..4 => Command::LapseLease { client: self.client() },
+                0..4 => {
+                    let sequence = (self.pick(3) == 0).then(|| self.pick(3) as u32);
+                    Command::LapseLease { client: self.client(), sequence }
+                }
                 4 => Command::RenewLease { client: self.client() },
                 5 | 6 => Command::ExpireClient { client: self.lapsed() },
                 _ => Command::ReclaimComplete { client: self.client() },

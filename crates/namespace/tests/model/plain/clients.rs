@@ -179,10 +179,13 @@ impl Plain {
         Ok(Reply::Done)
     }
 
-    pub(super) fn lapse_lease(&mut self, id: ClientId) -> Outcome {
+    pub(super) fn lapse_lease(&mut self, id: ClientId, sequence: Option<u32>) -> Outcome {
         let now = self.now;
         let has_state = self.has_state(id);
         let client = self.clients.get_mut(&id).ok_or(Error::StaleClient)?;
+        if sequence.is_some_and(|judged| judged != client.sequence) {
+            return Err(Error::ClientBusy);
+        }
         match has_state {
             true => client.lapsed = client.lapsed.or(Some(now)),
             false => self.end_client(id),

@@ -226,7 +226,7 @@ impl Plain {
             Command::DestroyClient { client } => self.destroy_client(client),
             Command::ReclaimComplete { client } => self.reclaim_complete(client),
             Command::ExpireClient { client } => self.expire_client(client),
-            Command::LapseLease { client } => self.lapse_lease(client),
+            Command::LapseLease { client, sequence } => self.lapse_lease(client, sequence),
             Command::RenewLease { client } => self.renew_lease(client),
             Command::BackchannelCtl { session, callback } => {
                 let session = self.sessions.get_mut(&session).ok_or(Error::BadSession)?;
