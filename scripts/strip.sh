@@ -4,7 +4,9 @@
 set -euo pipefail
 
 program=$1
-if readelf --sections --wide "$program" | grep -q ' \.debug_line '; then
+# Not through a pipe to grep -q, which ends at the first match: readelf would fail then, now and then.
+sections=$(readelf --sections --wide "$program")
+if [[ $sections == *' .debug_line '* ]]; then
     objcopy --only-keep-debug "$program" "$program.debug"
     (cd "$(dirname "$program")" && objcopy --strip-all --add-gnu-debuglink="$(basename "$program").debug" \
         "$(basename "$program")" "$(basename "$program").stripped")

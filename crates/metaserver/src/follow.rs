@@ -35,6 +35,8 @@ enum Event {
     Granted(InodeId, ClientId),
     Lapsed(ClientId),
     Renewed(ClientId),
+    /// A client has a new session, or asked again for one that it has.
+    HasSession(ClientId),
     Gone(ClientId),
     Revoked(ClientId),
     /// A state was freed, perhaps the client's last revoked one.
@@ -151,7 +153,7 @@ impl Observer for Upcalls {
             Command::DestroySession { session } => self.seen.event(Event::SessionEnded(*session)),
             Command::CreateSession { .. } => {
                 if let Reply::Session { client, ended, .. } = reply {
-                    self.seen.event(Event::Renewed(*client));
+                    self.seen.event(Event::HasSession(*client));
                     // After a restart of the client, its earlier incarnation ended with all its state.
                     ended.iter().for_each(|before| self.seen.event(Event::Gone(*before)));
                 }
@@ -220,6 +222,9 @@ impl Metaserver {
                 Event::Lapsed(client) => self.follow_lapse(client),
                 Event::Renewed(client) => {
                     self.state.leases.is_renewed(client, self.machine.clock.monotonic())
+                }
+                Event::HasSession(client) => {
+                    self.state.leases.heard_elsewhere(client, self.machine.clock.monotonic());
                 }
                 Event::Gone(client) => self.state.client_ended(client),
                 Event::Map => {

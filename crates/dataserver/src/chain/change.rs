@@ -131,6 +131,11 @@ impl Change {
                 0
             }
             Change::Commit | Change::Truncate { .. } | Change::Allocate { .. } | Change::Raise => 0,
+            // Here, before another member has it: one that was removed is not made again.
+            Change::Make if found.handle.chain_version == 0 => {
+                let name = found.object.name;
+                return found.target.run(move |o| o.check_not_removed(&name)).await.map(|()| Ready::Now);
+            }
             Change::Make | Change::Remove => return Ok(Ready::Now),
         };
         let dirty = self.dirty_range();

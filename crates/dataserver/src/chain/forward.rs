@@ -237,6 +237,14 @@ impl Chains {
             attempts += 1;
             tokio::time::sleep(DAMAGED_PAUSE).await;
         };
+        let mut passed = passed;
+        // A member may have joined while this one was at work, after the others had done theirs.
+        while let Ok(chain) = &passed
+            && let Some(now) = self.table.get(chain.id).filter(|now| now.version > chain.version)
+        {
+            let is_in = now.member(found.handle.target).is_some_and(|own| !own.is_refilling);
+            passed = if is_in { self.pass_on(&found, &change).await } else { Err(NotPassed::NoMember) };
+        }
         if passed == Err(NotPassed::NoMember) {
             return Err(Status::StaleChain.into());
         }

@@ -107,6 +107,8 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
             Some(mark) if mark.chain != handle.chain => Ok(()),
             _ => {
                 o.remove(&[object.name])?;
+                // The head does not have it yet: a MAKE without an answer so far may come again.
+                o.removed.lock().forget(&object.name);
                 // This member may be the next head, and another one have the object still.
                 o.note_removal(&object.name, handle.chain)
             }

@@ -34,6 +34,9 @@ impl Chains {
         // No byte changes, so nothing else has it in the change log.
         match found.target.run(move |o| o.note_object(&name, &*o.find(name)?)).await {
             Ok(()) | Err(ObjectError::Stale | ObjectError::Lost) => Ok(()),
+            // Only a time is at stake, which the log in memory has. This may be the last member with the data.
+            Err(ObjectError::ReadOnly | ObjectError::NoSpace) => Ok(()),
+            Err(ObjectError::Busy) => Err(Status::ChainWaits.into()),
             Err(error) => Err(self.own_failure(found, error)),
         }
     }
