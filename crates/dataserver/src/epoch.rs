@@ -25,7 +25,8 @@
 //! An object without copies gets a chain by the first call whose handle names one: its mark notes it. Calls whose
 //! handles name none are refused from then on: other members may have the object, or have it alone by now. An empty
 //! column may move between two chains that share a target: of calls with these epochs or later ones, the last one says
-//! the chain. The move raises the epoch, so that no call from before it is obeyed after it.
+//! the chain. The move raises the epoch, so that no call from before it is obeyed after it; but not while a small file
+//! migrates, and MAKE does not look at it (docs/known-issues.md).
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use wire::handle::{Holder, ObjectHandle};
