@@ -457,15 +457,18 @@ impl DataServers {
         targets.iter().map(row).collect()
     }
 
-    /// Total and free bytes of all targets. Targets on one file system share its space, which counts once.
+    /// Total and free bytes of all targets. Targets on one file system share its space, which counts once; what is in
+    /// the trash of one process there is no room for another one.
     #[must_use]
     pub fn space(&self) -> (u64, u64) {
         let targets = self.targets.read();
-        let spaces: BTreeMap<u64, &TargetSpace> =
-            targets.values().filter_map(|t| t.space.as_ref()).map(|s| (s.file_system, s)).collect();
-        let sum =
-            |of: fn(&TargetSpace) -> u64| spaces.values().fold(0u64, |sum, s| sum.saturating_add(of(s)));
-        (sum(|s| s.total), sum(|s| s.free))
+        let mut spaces = BTreeMap::<u64, (u64, u64)>::new();
+        for space in targets.values().filter_map(|target| target.space.as_ref()) {
+            let (_, free) = spaces.entry(space.file_system).or_insert((space.total, space.free));
+            *free = space.free.min(*free);
+        }
+        let sum = |of: fn(&(u64, u64)) -> u64| spaces.values().map(of).fold(0, u64::saturating_add);
+        (sum(|(total, _)| *total), sum(|(_, free)| *free))
     }
 }
 

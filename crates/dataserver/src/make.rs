@@ -77,7 +77,7 @@ impl Objects {
             let _name = self.name_lock(name).lock();
             self.removed.lock().insert(*name);
             self.open.lock().remove(name);
-            match self.trash.take(&self.root, &name.path(), &name.to_string()) {
+            match self.trash.own().take(&self.root, &name.path(), &name.to_string()) {
                 Ok(()) => {
                     self.count.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -119,7 +119,7 @@ impl Objects {
 
     /// Sets the time that removed objects are kept in the trash; zero: not at all.
     pub fn set_trash_time(&self, time: Duration) {
-        self.trash.set_time(time);
+        self.trash.own().set_time(time);
     }
 
     /// Removes for good the objects that have been in the trash for long enough. Blocks.
@@ -127,7 +127,7 @@ impl Objects {
         if self.check().is_err() {
             return; // it may be another disk's by now, or hang
         }
-        if let Err(error) = self.trash.sweep() {
+        if let Err(error) = self.trash.own().sweep() {
             tracing::warn!(target = %self.root.path().display(), %error, "cannot empty the trash, retrying");
         }
     }

@@ -39,7 +39,7 @@ use crate::held_dir::HeldDir;
 use crate::object::{ObjectName, ObjectStat, OpenObject};
 use crate::open_files::{OpenFiles, Victim};
 use crate::removed::Removed;
-use crate::trash::Trash;
+use crate::shared_trash::TrashOfTarget;
 
 /// Locks for opening and unlinking: two objects rarely meet in one, and the same object always does.
 const NAME_LOCKS: usize = 64;
@@ -100,7 +100,8 @@ pub struct ReadOutcome {
 pub struct Space {
     /// Bytes in all.
     pub total: u64,
-    /// Usable bytes: the free ones without the reserve, and those in the trash.
+    /// Usable bytes: the free ones without the reserve, and those in the trash of all targets of this process on the
+    /// file system.
     pub free: u64,
     /// Bytes in the trash, which a write that needs them gets.
     pub trash: u64,
@@ -113,7 +114,7 @@ pub struct Objects {
     pub(crate) root: HeldDir,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) pool: BufferPool,
-    pub(crate) trash: Trash,
+    pub(crate) trash: TrashOfTarget,
     /// Calls that needed an object that is missing.
     pub(crate) lost_object_calls: AtomicU64,
     pub(crate) checksums: Checksums,
@@ -143,7 +144,7 @@ impl Objects {
     pub(crate) fn new(
         root: HeldDir,
         disk: Arc<dyn Disk>,
-        trash: Trash,
+        trash: TrashOfTarget,
         checksums: Checksums,
         verifier: u64,
         open_files_max: usize,
@@ -411,14 +412,15 @@ impl Objects {
             ObjectError::Io
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        let (total, trash) = (bytes(stat.f_blocks), self.trash.bytes());
+        let (total, trash) = (bytes(stat.f_blocks), self.trash.own().bytes());
         // A read-only mount ends with the next mount; a failed sync wants a restart.
         let is_mounted_so = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
         if is_mounted_so {
             self.refuses_changes.store(false, Ordering::Relaxed);
         }
         let read_only = is_mounted_so || self.refuses_changes.load(Ordering::Relaxed);
-        let free = usable(bytes(stat.f_bavail).saturating_add(trash)).min(total);
+        let free = bytes(stat.f_bavail).saturating_add(self.trash.reclaimable_bytes());
+        let free = usable(free).min(total);
         Ok(Space { total, free, trash, read_only })
     }
 
@@ -454,7 +456,8 @@ impl Objects {
         let file = match self.root.open_file(&name.path()) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 // The memory of removals ends with the process, and is bounded.
-                let removed = self.trash.contains(&name).map_err(|e| self.trouble("look for", &name, e))?;
+                let removed =
+                    self.trash.own().contains(&name).map_err(|e| self.trouble("look for", &name, e))?;
                 return Err(if removed { ObjectError::Stale } else { ObjectError::Lost });
             }
             opened => opened.map_err(|e| self.trouble("open", &name, e))?,

@@ -28,6 +28,7 @@ use crate::known_targets::KnownTargets;
 use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::peers::Peers;
+use crate::shared_trash::SharedTrash;
 use crate::suspect_targets::SuspectTargets;
 use crate::target::{CLOSE, Target, TargetError, TargetOptions};
 
@@ -35,7 +36,7 @@ const IDENTITY_FILE: &str = "server.toml";
 const LOCK_FILE: &str = "server.lock";
 
 /// Configuration of a data server at its start.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct DataServerConfig {
     /// Directory for the server's own identity; may be that of a target.
     pub data_dir: PathBuf,
@@ -47,6 +48,8 @@ pub struct DataServerConfig {
     pub peer_key: PeerKey,
     /// Its name, for people.
     pub name: String,
+    /// The trash of other data servers' targets in this process.
+    pub shared_trash: SharedTrash,
 }
 
 /// Lengths of objects, by the word of a metaserver.
@@ -241,10 +244,10 @@ impl DataServer {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, TargetError> {
-        let DataServerConfig { data_dir, targets, key, peer_key, name } = config;
+        let DataServerConfig { data_dir, targets, key, peer_key, name, shared_trash } = config;
         let cluster = peer_key.cluster;
         let (id, lock) = own_identity(&data_dir, cluster, &*entropy)?;
-        let (all, absent) = open_targets(&targets, &data_dir, cluster, &*entropy, &clock)?;
+        let (all, absent) = open_targets(&targets, &data_dir, cluster, &*entropy, &clock, &shared_trash)?;
         let peers = Peers::new(peer_key.clone(), Arc::clone(&entropy));
         let chains = Chains::new(Arc::clone(&clock), peers, key.clone());
         let suspect = SuspectTargets::open(&data_dir, &all);
@@ -403,12 +406,14 @@ fn open_targets(
     cluster: [u8; 16],
     entropy: &dyn Entropy,
     clock: &Arc<dyn Clock>,
+    shared_trash: &SharedTrash,
 ) -> Result<(Vec<Arc<Target>>, Vec<AbsentTarget>), TargetError> {
     let mut all: Vec<Arc<Target>> = Vec::with_capacity(dirs.len());
     let mut absent: Vec<AbsentTarget> = Vec::new();
     let known = KnownTargets::read(data_dir)?;
     for dir in dirs {
-        let options = TargetOptions { clock: Arc::clone(clock), ..TargetOptions::default() };
+        let (clock, shared_trash) = (Arc::clone(clock), shared_trash.clone());
+        let options = TargetOptions { clock, shared_trash, ..TargetOptions::default() };
         let opened = match Target::is_in(dir) {
             true => Target::open_with(options, dir, cluster, entropy),
             false => known.check_new(dir).and_then(|()| Target::open_with(options, dir, cluster, entropy)),

@@ -29,6 +29,7 @@ use crate::held_dir::HeldDir;
 use crate::identity::{self, Identity, IdentityError};
 use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
+use crate::shared_trash::SharedTrash;
 use crate::trash::Trash;
 
 /// Files kept open for one target. A process may open 1024 files unless it asks for more, and connections
@@ -118,6 +119,8 @@ pub struct TargetOptions {
     pub open_files_max: usize,
     /// The time of removals.
     pub clock: Arc<dyn Clock>,
+    /// The trash of other targets of the process, which its own joins.
+    pub shared_trash: SharedTrash,
 }
 
 impl Default for TargetOptions {
@@ -126,6 +129,7 @@ impl Default for TargetOptions {
             disk: Arc::new(SystemDisk),
             open_files_max: OPEN_FILES_MAX,
             clock: Arc::new(SystemClock::default()),
+            shared_trash: SharedTrash::default(),
         }
     }
 }
@@ -182,7 +186,7 @@ impl Target {
         // Unsynced writes of an earlier process are in the page cache, directory entries included. The list
         // of those files is lost, so all of the file system is made durable now.
         rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
-        let TargetOptions { disk, open_files_max, clock } = options;
+        let TargetOptions { disk, open_files_max, clock, shared_trash } = options;
         let log = held.child(".").and_then(|dir| ChangeLog::open(dir, &*disk));
         let (log, left) = log.map_err(io("begin the change log in", dir))?;
         let changed = left.is_all.then(|| left.changed.clone());
@@ -195,8 +199,9 @@ impl Target {
             return Err(TargetError::NoXattrs(dir.into()));
         }
         let count = count(&root)?;
-        let objects = Objects::new(objects_dir, disk, trash, checksums, entropy.u64(), open_files_max, count);
         let device = held.file().metadata().map_err(io("look at", dir))?.dev();
+        let trash = shared_trash.add(device, &Arc::new(trash));
+        let objects = Objects::new(objects_dir, disk, trash, checksums, entropy.u64(), open_files_max, count);
         let file_system = file_system(device).unwrap_or(id);
         let reflinks = reflinks(dir);
         let identity = Mutex::new(identity);

@@ -25,6 +25,11 @@ fn a_full_disk_is_said_and_nothing_acknowledged_is_lost() {
              for i in $(seq 50); do A=$(df --output=avail /mnt/h | tail -1); [ $A -lt 2048 ] && break; sleep 0.1; done; echo $A",
         );
         assert!(full.contains("No space left on device"), "{full}");
+        // The file can go nowhere else: its writer does not lose its layout again and again while it writes.
+        let recalls = cluster
+            .metrics_mds()
+            .sum("heorot_operation_latency_seconds_count", &[("operation", "CB_LAYOUTRECALL")]);
+        assert_eq!(recalls, 0.0, "recalled layouts\n{full}");
         let available_kib = full.lines().last().and_then(|kib| kib.trim().parse::<u64>().ok());
         assert!(available_kib.is_some_and(|kib| kib < 2048), "df agrees: {full}");
         client.run("sha256sum -c /tmp/kept");

@@ -250,7 +250,7 @@ impl Objects {
     /// Takes the sum file of an object that was just removed to the trash. The caller has the lock of its
     /// name.
     pub(crate) fn remove_sums(&self, name: &ObjectName) -> Result<(), ObjectError> {
-        match self.trash.take(&self.root, &(name.path() + SUFFIX), &format!("{name}{SUFFIX}")) {
+        match self.trash.own().take(&self.root, &(name.path() + SUFFIX), &format!("{name}{SUFFIX}")) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 return Err(self.trouble("remove the sums of", name, e));
             }

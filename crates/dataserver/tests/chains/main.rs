@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, TargetError};
+use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, SharedTrash, TargetError};
 use host::{Clock, ManualClock, SeededEntropy, SystemEntropy};
 use nfs::{CallFailure, Limits, Peer, PeerKey, Server};
 use tempfile::TempDir;
@@ -90,6 +90,7 @@ impl Served {
                 key: key(),
                 peer_key: peer_key(),
                 name: format!("ds{seed}"),
+                shared_trash: SharedTrash::default(),
             };
             let ds = loop {
                 let entropy = Arc::new(SeededEntropy::new(seed));

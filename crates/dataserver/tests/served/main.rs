@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, TargetError};
+use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, SharedTrash, TargetError};
 use host::{ManualClock, SeededEntropy};
 use nfs::{Limits, PeerKey, Server};
 use parking_lot::Mutex;
@@ -79,6 +79,7 @@ fn open(
         key: key(),
         peer_key: peer_key(),
         name: "ds1".into(),
+        shared_trash: SharedTrash::default(),
     };
     DataServer::open(config, told.clone(), clock.clone(), Arc::new(SeededEntropy::new(seed)))
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::{Begin, Squash};
-use dataserver::Checks;
+use dataserver::{Checks, SharedTrash};
 use host::SystemEntropy;
 use metaserver::ExportChange;
 
@@ -61,9 +61,9 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
 
     let running_mds = start_mds(listen, args.no_root_squash, dir.path(), &secret).await?;
     let note = squash_note(&args);
-    let mut running = Vec::new();
+    let (mut running, trash) = (Vec::new(), SharedTrash::default());
     for index in 0..count {
-        running.push(start_ds(index, listen, dir.path(), &secret).await?);
+        running.push(start_ds(index, listen, dir.path(), &secret, &trash).await?);
     }
     dir.claim(&secret.cluster(), Some(count))?;
     founding_marker::note(&dir.path().join("secret"), &secret);
@@ -164,7 +164,13 @@ async fn start_mds(
     Ok(running)
 }
 
-async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> Result<RunningDs, Failure> {
+async fn start_ds(
+    index: u16,
+    mds: SocketAddr,
+    dir: &Path,
+    secret: &Secret,
+    shared_trash: &SharedTrash,
+) -> Result<RunningDs, Failure> {
     let name = format!("ds{index}");
     let data_dir = dir.join(&name);
     let address = SocketAddr::new(mds.ip(), mds.port() + 1 + index);
@@ -179,6 +185,7 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
         targets: vec![data_dir.clone()],
         data_dir,
         checks: Checks::default(),
+        shared_trash: shared_trash.clone(),
     };
     RunningDs::start(settings, secret).await
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dataserver::{Checks, DataServer, DataServerConfig};
+use dataserver::{Checks, DataServer, DataServerConfig, SharedTrash};
 use host::{SystemClock, SystemEntropy};
 use nfs::{Limits, Server};
 use tokio::task::JoinHandle;
@@ -45,6 +45,8 @@ pub(crate) struct DsSettings {
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
     pub checks: Checks,
+    /// The trash of other data servers' targets in this process.
+    pub shared_trash: SharedTrash,
 }
 
 /// Running data server.
@@ -94,6 +96,7 @@ impl RunningDs {
             key: secret.handle_key(),
             peer_key: secret.peer_key(),
             name: settings.name,
+            shared_trash: settings.shared_trash,
         };
         let opened = tokio::task::spawn_blocking(move || {
             DataServer::open(config, lengths, Arc::new(SystemClock::default()), entropy)
@@ -169,6 +172,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),
         checks: config.checks,
+        shared_trash: SharedTrash::default(),
     };
     let running = RunningDs::start(settings, &secret).await?;
     let admin = Admin::new(None, &[&running]);

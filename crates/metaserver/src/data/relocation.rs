@@ -2,11 +2,14 @@
 //! one of its members, has filled up or failed meanwhile. So a new file does not fail for that.
 //!
 //! ```text
-//! WRITE ─▶ target 3: NOSPC ─▶ layouts recalled ─▶ epoch raised ─▶ column empty? ─▶ MAKE at target 5
-//!       ─▶ Relocate ─▶ WRITE
+//! WRITE ─▶ target 3: NOSPC ─▶ may a column move? ─▶ layouts recalled ─▶ epoch raised ─▶ column empty?
+//!       ─▶ MAKE at target 5 ─▶ Relocate ─▶ WRITE
 //! ```
 //!
-//! The question whether a column is empty has the new epoch, so earlier writers are refused from then on. The
+//! Layouts are recalled only if a column looks empty and another chain has room: a client that writes until all is full
+//! must not lose its layout at each write.
+//!
+//! The second question whether a column is empty has the new epoch, so earlier writers are refused from then on. The
 //! state machine refuses `Relocate` if a layout to write was granted, or the file written, after the raise
 //! (`namespace::FileVersion`). A write through a metaserver that comes even later has its `Wrote` refused,
 //! and its client writes again.
@@ -14,11 +17,13 @@
 use std::collections::BTreeSet;
 
 use namespace::{ChainId, Command, DataPlace, FileLayout, FileVersion, Inode, IoMode, Reply, read};
+use tokio::time::timeout;
 use wire::data::seek::{self, What};
 use wire::data::{self, Procedure};
 
 use crate::data::Data;
-use crate::data::hold::unheld;
+use crate::data::hold::{SHORT_TIME_MAX, unheld};
+use crate::data::placement::Candidate;
 use crate::data::proxy::FileData;
 use crate::errors::FileError;
 use crate::state::recall::Holders;
@@ -40,13 +45,17 @@ impl Data {
         leaves: &(dyn Fn(ChainId) -> bool + Sync),
     ) -> Result<Option<Inode>, FileError> {
         let lock = self.relocations.of(before.id);
-        let _mine = lock.lock().await;
+        // Those who wait have slots and payload of their client, which may need both to return its layout.
+        let _mine = timeout(SHORT_TIME_MAX, lock.lock()).await.map_err(|_| FileError::Delay)?;
         let mut inode = self.machine.inode(&*self.machine.view()?, before.id)?;
         let Some(layout) = inode.layout() else { return Ok(None) };
         if Some(layout) != before.layout() {
             return Ok(Some(inode)); // another call has just relocated the file
         }
         if inode.columns().is_some() && !self.columns_to_leave(&inode, leaves)?.is_empty() {
+            if !self.may_move_columns(&inode, leaves).await? {
+                return Ok(None);
+            }
             inode = self.exclude_writers(&inode).await?;
         }
         let checked = self.version_without_writers(&inode)?;
@@ -95,12 +104,7 @@ impl Data {
         if empty.is_empty() {
             return Ok(None);
         }
-        let mut usable = self.candidates(self.copies_of(&data.chains));
-        // Not the target alone whose chain the column leaves: its object there has the mark of the chain.
-        let chain_of = |column: &u32| data.layout.chain(&data.chains, *column);
-        let left = empty.iter().filter_map(chain_of).flat_map(|chain| self.cluster.members_of(chain));
-        let left: BTreeSet<ChainId> = left.map(ChainId::from).collect();
-        usable.retain(|candidate| !left.contains(&candidate.chain));
+        let usable = self.candidates_for(&data, &empty);
         let moves = |column| empty.contains(&column);
         let Some(choice) = self.placement.choose_again(&usable, &data.layout, &data.chains, moves) else {
             return Ok(None);
@@ -109,6 +113,37 @@ impl Data {
         // Only moved columns are made: a missing object of another column is lost data, and no hole.
         self.make_columns(&self.file_data_of(inode, to)?, moves).await?;
         Ok(Some(to))
+    }
+
+    /// Chains that these columns of the file may be put on.
+    fn candidates_for(&self, data: &FileData, columns: &[u32]) -> Vec<Candidate> {
+        let mut usable = self.candidates(self.copies_of(&data.chains));
+        // Not the target alone whose chain the column leaves: its object there has the mark of the chain.
+        let chain_of = |column: &u32| data.layout.chain(&data.chains, *column);
+        let left = columns.iter().filter_map(chain_of).flat_map(|chain| self.cluster.members_of(chain));
+        let left: BTreeSet<ChainId> = left.map(ChainId::from).collect();
+        usable.retain(|candidate| !left.contains(&candidate.chain));
+        usable
+    }
+
+    /// False if no column can move, whatever its writers do: each has data, or no other chain has room. Data do not go
+    /// without a truncation.
+    async fn may_move_columns(
+        &self,
+        inode: &Inode,
+        leaves: &(dyn Fn(ChainId) -> bool + Sync),
+    ) -> Result<bool, FileError> {
+        let data = self.file_data(inode)?;
+        for column in self.columns_to_leave(inode, leaves)? {
+            let now = data.layout.chain(&data.chains, column);
+            let has_room = |other: &Candidate| other.has_room && Some(other.chain) != now;
+            if self.candidates_for(&data, &[column]).iter().any(has_room)
+                && self.may_be_empty(inode, &data, column).await
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Columns of a striped file on chains for which `leaves` is true.
@@ -151,16 +186,31 @@ impl Data {
     /// True if an object has no data, according to its data server. An object that cannot be asked about may
     /// have data that were acknowledged as durable.
     async fn is_empty(&self, inode: &Inode, data: &FileData, column: u32) -> bool {
-        let Some(object) = data.objects().into_iter().nth(column as usize) else {
-            return false;
-        };
-        let chain = ChainId(object.chain);
+        let Some(chain) = data.layout.chain(&data.chains, column) else { return false };
         if self.cluster.is_chain_lost(chain) {
             return self.is_lost_and_empty(inode, &data.layout, column, chain);
         }
+        self.end_of_column(data, column).await == Ok(0)
+    }
+
+    /// As [`Data::is_empty`], of a file that others write meanwhile: true if that may be the answer without them.
+    async fn may_be_empty(&self, inode: &Inode, data: &FileData, column: u32) -> bool {
+        let Some(chain) = data.layout.chain(&data.chains, column) else { return false };
+        if self.cluster.is_chain_lost(chain) {
+            return data.layout.object_len(column, inode.size) == 0;
+        }
+        match self.end_of_column(data, column).await {
+            Ok(end) => end == 0,
+            Err(error) => matches!(error, FileError::NoAnswer | FileError::StaleEpoch),
+        }
+    }
+
+    /// The length of a column's object, according to its data server.
+    async fn end_of_column(&self, data: &FileData, column: u32) -> Result<u64, FileError> {
+        let object = data.objects().into_iter().nth(column as usize).ok_or(FileError::Fault)?;
         let args = |handle| data::seek::Args { handle, offset: 0, what: What::End };
-        let end = self.call_object::<_, seek::ResOk>(object, Procedure::Seek, args).await;
-        end.is_ok_and(|end| end.found == Some(0))
+        let end = self.call_object::<_, seek::ResOk>(object, Procedure::Seek, args).await?;
+        end.found.ok_or(FileError::Fault)
     }
 
     /// True if a column is on a lost chain and has no data of the file: then no data are lost. An unsettled

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::cluster::{Begin, Rules};
-use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths};
+use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, SharedTrash};
 use host::{SeededEntropy, SystemClock};
 use metaserver::{Metaserver, MetaserverConfig};
 use namespace::Stamp;
@@ -98,6 +98,7 @@ impl Scene {
             key: key(),
             peer_key: peer_key.clone(),
             name: "ds".into(),
+            shared_trash: SharedTrash::default(),
         };
         let dataserver =
             DataServer::open(config, Arc::new(Untold), clock, Arc::new(SeededEntropy::new(2))).unwrap();
