@@ -48,8 +48,8 @@ impl Decode for Outcome {
 /// Reason why a change did not reach all members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotPassed {
-    /// This target is no member any more: its change does not count, and is undone when the target is
-    /// refilled.
+    /// This target is no member any more, or not without a break: its change does not count, and is undone when
+    /// the target is refilled.
     NoMember,
     /// The next member has no room for the change, or cannot do it, or it covers a part of a block that is
     /// damaged at all members; and it has done nothing.
@@ -313,14 +313,18 @@ impl Chains {
     }
 
     /// Sends a change to the next member until all members of the latest known version have it. Returns the
-    /// chain in this version.
+    /// chain in this version. A member that is refilled sends on only what began in the same version.
     pub(super) async fn pass_on(&self, found: &Found, change: &Change) -> Result<Arc<Chain>, NotPassed> {
         let ObjectHandle { chain: id, target: own, .. } = found.handle;
         let mut attempts = 0u32;
         loop {
             // Known before: this target was a member.
             let chain = self.table.get(id).ok_or(NotPassed::NoMember)?;
-            chain.member(own).ok_or(NotPassed::NoMember)?;
+            let member = chain.member(own).ok_or(NotPassed::NoMember)?;
+            // It was out meanwhile, and the change may be older than what the head has compared at the next one.
+            if member.is_refilling && chain.version != found.handle.chain_version {
+                return Err(NotPassed::NoMember);
+            }
             let Some(next) = chain.next(own) else { return Ok(chain) };
             if attempts > 0 {
                 self.metrics.forward_retries.inc();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wire::data::Status;
 
-use crate::{Away, In, World, until};
+use crate::{Away, In, Refilling, World, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_waits_for_a_dead_member_until_the_chain_is_without_it() {
@@ -61,6 +61,24 @@ async fn a_head_that_was_taken_out_acknowledges_nothing() {
     assert_eq!(world.bytes_at(1, 5).unwrap(), b"right");
     assert_eq!(world.write(0, 5, 0, &b"x"[..]).await, Err(Status::StaleChain), "and it serves nothing");
     assert_eq!(world.read(0, 5, 0, 1).await, Err(Status::StaleChain));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_is_refilled_sends_no_old_change_to_another_member_that_is() {
+    let mut world = World::of(3).await;
+    world.make(0, 5).await.unwrap();
+    // The first two are cut off from each other. The first hears of a version when it is refilled, with the third.
+    let second = world.nodes[1].server.address();
+    world.instead.insert(1, "127.0.0.1:1".parse().unwrap());
+    world.change_for(&[In; 3], &[0]);
+    let stale = world.begin_write(0, 5, 0, &b"stale"[..]);
+    until("the head has written", || world.bytes_at(0, 5).unwrap() == b"stale").await;
+    world.instead.insert(1, second);
+    world.change_for(&[Away, In, Away], &[1]);
+    world.write(1, 5, 0, &b"right"[..]).await.unwrap();
+    world.change(&[Refilling, In, Refilling]);
+    assert_eq!(stale.await.unwrap(), Err(Status::StaleChain));
+    assert_eq!(world.bytes_at(2, 5).unwrap(), b"");
 }
 
 #[tokio::test(flavor = "multi_thread")]
