@@ -25,8 +25,8 @@
 //! An object without copies gets a chain by the first call whose handle names one: its mark notes it. Calls whose
 //! handles name none are refused from then on: other members may have the object, or have it alone by now. An empty
 //! column may move between two chains that share a target: of calls with these epochs or later ones, the last one says
-//! the chain. The move raises the epoch, so that no call from before it is obeyed after it; but not while a small file
-//! migrates, and MAKE does not look at it (docs/known-issues.md).
+//! the chain. Each placement of columns raises the epoch, so that no call from before it is obeyed after it, and a MAKE of a
+//! later placement finds no data that count.
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use wire::handle::{Holder, ObjectHandle};
@@ -134,6 +134,30 @@ impl Mark {
         Some(if is_same { self } else { Self { incarnation, chain, ..raised } })
     }
 
+    /// What a MAKE with this epoch, which names a chain, does with an object of this mark. Each placement of a file's
+    /// columns has a later epoch than the ones before, so a MAKE of an earlier placement moves nothing, and of a later
+    /// one finds no data that count. The move of an empty column is refused by the state machine after its MAKE, at
+    /// times; then the column goes on where it was, with the same epoch.
+    pub fn after_make(self, epoch: Epoch) -> Placement {
+        let is_of_other = self.chain != 0 && self.chain != epoch.chain;
+        let moved = Self { chain: epoch.chain, ..self };
+        match self.after(epoch) {
+            None if self.chain == epoch.chain => Placement::Stays(self),
+            None => Placement::Past,
+            Some(new) => {
+                let counts_on = self.incarnation == 0 || self.incarnation == new.incarnation;
+                let has_epochs =
+                    counts_on && (new.epoch, new.layout_epoch) == (self.epoch, self.layout_epoch);
+                match (is_of_other, has_epochs) {
+                    (false, true) => Placement::Stays(moved),
+                    (false, false) => Placement::Stays(new),
+                    (true, true) => Placement::IfEmpty(moved),
+                    (true, false) => Placement::Anew(new),
+                }
+            }
+        }
+    }
+
     /// This mark, of the epoch of a truncation, after that truncation; none: it was done.
     pub fn truncated_at(self, epoch: Epoch) -> Option<Self> {
         let CallEpoch::Server(number, _) = epoch.call else { return Some(self) };
@@ -185,6 +209,19 @@ impl Mark {
         let (incarnation, epoch, layout_epoch, truncated) = (long(1)?, number(9)?, number(13)?, number(17)?);
         Some(Self { incarnation, epoch, layout_epoch, truncated, chain })
     }
+}
+
+/// Outcome of [`Mark::after_make`], with the mark of the object then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// The call is from before the object came to its chain, or from before calls without one.
+    Past,
+    /// The object stays as it is.
+    Stays(Mark),
+    /// It moves from another chain if it has no data; else the call is from before it got them.
+    IfEmpty(Mark),
+    /// It moves from another chain, and is emptied first: its data are of an earlier placement.
+    Anew(Mark),
 }
 
 /// Outcome of [`EpochGate::enter`].
@@ -302,6 +339,28 @@ mod tests {
         let mut old = [&[1], &bytes[1..21]].concat();
         old.extend(crc32c::crc32c(&old).to_be_bytes());
         assert_eq!(Mark::from_bytes(&old), Some(Mark { chain: 0, ..mark }), "of version 1");
+    }
+
+    #[test]
+    fn a_make_moves_an_object_to_the_chain_of_the_last_placement() {
+        let in_5 = on(5, mark(3, 2));
+        let table = [
+            (Mark::default(), server(0, 0), Placement::Stays(on(9, Mark::default()))),
+            (Mark::default(), server(4, 1), Placement::Stays(on(9, mark(4, 1)))),
+            (on(9, mark(3, 2)), server(3, 2), Placement::Stays(on(9, mark(3, 2)))),
+            (on(9, mark(3, 2)), server(4, 2), Placement::Stays(on(9, mark(4, 2)))),
+            // It comes again.
+            (on(9, mark(3, 2)), server(2, 2), Placement::Stays(on(9, mark(3, 2)))),
+            (mark(3, 2), server(2, 2), Placement::Past),
+            (mark(3, 2), server(3, 2), Placement::Stays(on(9, mark(3, 2)))),
+            (in_5, server(2, 2), Placement::Past),
+            (in_5, server(3, 2), Placement::IfEmpty(on(9, mark(3, 2)))),
+            (in_5, server(4, 2), Placement::Anew(on(9, mark(4, 2)))),
+            (Mark { incarnation: 6, ..in_5 }, server(3, 2), Placement::Anew(on(9, mark(3, 2)))),
+        ];
+        for (before, epoch, after) in table {
+            assert_eq!(before.after_make(of(9, epoch)), after, "{before:?} {epoch:?}");
+        }
     }
 
     fn on(chain: u64, mark: Mark) -> Mark {

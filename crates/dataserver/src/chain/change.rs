@@ -172,11 +172,11 @@ impl Change {
     pub(crate) async fn own_work(&self, found: &Found) -> Result<Option<Reserve>, ObjectError> {
         let mut attempts = 0;
         loop {
-            let (change, object, chain) = (self.clone(), found.object, found.handle.chain);
+            let (change, object) = (self.clone(), found.object);
             let is_forwarded = found.handle.chain_version != 0;
             let work = move |o: &Objects| match change {
                 Change::Commit if is_forwarded => o.commit_of_chain(object.name).map(|()| None),
-                _ => change.work(o, object, chain),
+                _ => change.work(o, object),
             };
             let done = found.target.run(work).await;
             attempts += 1;
@@ -187,7 +187,7 @@ impl Change {
         }
     }
 
-    fn work(&self, o: &Objects, object: ObjectRef, chain: u64) -> Result<Option<Reserve>, ObjectError> {
+    fn work(&self, o: &Objects, object: ObjectRef) -> Result<Option<Reserve>, ObjectError> {
         match self {
             Change::Write { offset, data, stable } => o.write_of_chain(object, *offset, data, *stable)?,
             Change::Commit => o.commit(object)?,
@@ -197,7 +197,7 @@ impl Change {
                 return o.allocate(object, *offset, *len).map(Some);
             }
             Change::Punch { offset, len } => o.punch_or_clear(object, *offset, *len)?,
-            Change::Make => o.make_of_chain(object.name, chain, |mark| Mark { chain, ..mark })?,
+            Change::Make => o.make_of_call(object)?,
             Change::Remove => o.remove(&[object.name])?,
             Change::Raise => o.raise(object)?,
         }

@@ -52,7 +52,7 @@ pub(super) enum NotPassed {
     /// the target is refilled.
     NoMember,
     /// The next member has no room for the change, or cannot do it, or it covers a part of a block that is
-    /// damaged at all members; and it has done nothing.
+    /// damaged at all members, or it is a MAKE from before its object came to another chain; and it has done nothing.
     Refused(Status),
 }
 
@@ -344,6 +344,10 @@ impl Chains {
                 Ok(Err(
                     status @ (Status::NoSpace | Status::Invalid | Status::NotSupported | Status::Damaged),
                 )) if change.can_be_taken_back() => {
+                    return Err(NotPassed::Refused(status));
+                }
+                // Its object is on another chain by now.
+                Ok(Err(status @ Status::StaleEpoch)) if matches!(change, Change::Make) => {
                     return Err(NotPassed::Refused(status));
                 }
                 Ok(Err(status)) => format!("it answers {status:?}"),

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use host::Clock;
-use wire::data::{Chain, MemberState, Procedure, make, write};
+use wire::data::{Chain, MemberState, Procedure, Status, make, write};
 use wire::handle::ObjectHandle;
 
 use crate::{Away, CHAIN, In, LEASE, Refilling, Served, World, call, key, until};
@@ -38,6 +38,12 @@ impl World {
             ds.tell_chains(std::slice::from_ref(&chain));
             ds.extend_lease(clock.monotonic(), LEASE);
         }
+    }
+
+    /// MAKE of the first chain with an epoch from before the move.
+    async fn make_late(&self, node: usize, inode: u64) -> make::Res {
+        let handles = vec![self.of_epoch(node, inode, MOVED - 1)];
+        call(&self.peer(node), Procedure::Make, &make::Args { handles }).await.unwrap()
     }
 
     async fn make_on_other(&self, node: usize, inode: u64) {
@@ -122,4 +128,53 @@ async fn after_a_move_that_was_refused_the_object_is_of_its_old_chain() {
     world.change(&[In, Refilling]);
     until("the member is refilled", || !world.nodes[0].ds.refilled().is_empty()).await;
     assert_eq!(world.equal(5).unwrap(), b"behind");
+}
+
+/// The first placement of a small file gets no answer, and the second one is on another chain.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_make_does_not_take_the_object_back() {
+    // At the first chain's head, and at its other member.
+    for shared in [0, 1] {
+        let mut world = World::of(2).await;
+        let states = [[In, Away], [Away, In]][shared];
+        world.tell_other(1, states, &[shared]);
+        world.make_on_other(shared, 5).await;
+        world.write_on_other(shared, 5, b"on the other chain").await;
+        assert_eq!(world.make_late(0, 5).await, Err(Status::StaleEpoch));
+        let mut states = [In; 2];
+        states[shared] = Away;
+        world.change(&states);
+        world.refills(1 - shared);
+        states[shared] = Refilling;
+        world.change(&states);
+        until("the member is refilled", || !world.nodes[1 - shared].ds.refilled().is_empty()).await;
+        assert_eq!(world.bytes_at(shared, 5).unwrap(), b"on the other chain");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_placement_begins_with_an_empty_object() {
+    let world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"of the first placement"[..]).await.unwrap();
+    world.tell_other(1, [In, Away], &[0]);
+    world.make_on_other(0, 5).await;
+    assert_eq!(world.bytes_at(0, 5).unwrap(), b"");
+    world.write_on_other(0, 5, b"second").await;
+    // It comes again.
+    world.make_on_other(0, 5).await;
+    assert_eq!(world.bytes_at(0, 5).unwrap(), b"second");
+}
+
+/// A move that was refused: the column has got data meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_with_data_does_not_move_without_a_later_epoch() {
+    let world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"data"[..]).await.unwrap();
+    world.tell_other(1, [In, Away], &[0]);
+    let handles = vec![ObjectHandle { chain: OTHER, ..world.object(0, 5) }.seal(&key())];
+    let made: make::Res = call(&world.peer(0), Procedure::Make, &make::Args { handles }).await.unwrap();
+    assert_eq!(made, Err(Status::StaleEpoch));
+    assert_eq!(world.read(0, 5, 0, 10).await.unwrap(), &b"data"[..]);
 }

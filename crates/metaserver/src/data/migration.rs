@@ -71,15 +71,15 @@ impl Data {
         let held = lock.lock().await;
         let mut file = self.machine.inode(&*self.machine.view()?, inode)?;
         let made = match file.data().ok_or(FileError::Invalid)? {
-            DataPlace::Inline if file.written == 0 => Some(self.make_objects(&file).await?),
+            DataPlace::Inline if file.written == 0 => Some(self.make_objects(file.clone()).await?),
             DataPlace::Inline | DataPlace::Migrating => None,
             DataPlace::Striped => return Ok(file),
         };
         file = self.attributes(Command::Migrate { inode, made }).await?;
         if file.data() == Some(DataPlace::Migrating) {
             let data = read::inline_data(&*self.machine.view()?, inode)?;
-            let epoch = file.epoch;
-            let layout = self.fill_columns(&file, data).await?;
+            let filled = self.fill_columns(file, data).await?;
+            let (layout, epoch) = (filled.layout().ok_or(FileError::Fault)?, filled.epoch);
             file = self.attributes(Command::Migrated { inode, layout, epoch }).await?;
         }
         drop(held);
@@ -91,15 +91,16 @@ impl Data {
     ///
     /// # Errors
     /// As [`Data::migrate_to_objects`].
-    pub(crate) async fn make_objects(&self, file: &Inode) -> Result<FileLayout, FileError> {
-        self.fill_columns(file, Bytes::new()).await
+    pub(crate) async fn make_objects(&self, file: Inode) -> Result<FileLayout, FileError> {
+        self.fill_columns(file, Bytes::new()).await?.layout().ok_or(FileError::Fault)
     }
 
-    /// Like [`Data::make_objects`], and writes a small file's data to its columns.
-    async fn fill_columns(&self, file: &Inode, data: Bytes) -> Result<FileLayout, FileError> {
-        let mut layout = file.layout().ok_or(FileError::Invalid)?;
+    /// Like [`Data::make_objects`], and writes a small file's data to its columns. Returns the file with their layout,
+    /// and the epoch of that placement.
+    async fn fill_columns(&self, mut file: Inode, data: Bytes) -> Result<Inode, FileError> {
         loop {
-            let columns = self.file_data_of(file, layout)?;
+            let layout = file.layout().ok_or(FileError::Invalid)?;
+            let columns = self.file_data_of(&file, layout)?;
             let filled = async {
                 self.make_columns(&columns, |_| true).await?;
                 match data.is_empty() {
@@ -107,11 +108,11 @@ impl Data {
                     false => self.write_columns(&columns, 0, data.clone().into(), true).await,
                 }
             };
-            let Err(status) = filled.await else { return Ok(layout) };
+            let Err(status) = filled.await else { return Ok(file) };
             // Each try uses targets not known to be unfit: the loop ends when there are none.
             let now = self.machine.inode(&*self.machine.view()?, file.id)?;
-            let moved = self.relocate(&now).await?.and_then(|moved| moved.layout());
-            layout = moved.filter(|moved| *moved != layout).ok_or(status)?;
+            let moved = self.relocate(&now).await?;
+            file = moved.filter(|moved| moved.layout() != Some(layout)).ok_or(status)?;
         }
     }
 

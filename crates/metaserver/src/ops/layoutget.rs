@@ -146,7 +146,7 @@ async fn make_objects_for_layouts(
     if inode.data() == Some(DataPlace::Inline) && inode.written == 0 {
         // A data server is unreachable, full or failing: the client goes through the metaserver, which
         // returns the right error.
-        let made = unheld(server.data.make_objects(&inode)).await;
+        let made = unheld(server.data.make_objects(inode)).await;
         return made.map(Some).map_err(|_| Status::LayoutTryLater.into());
     }
     server.data.migrate_to_objects(inode.id).await?;

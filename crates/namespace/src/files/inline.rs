@@ -64,6 +64,8 @@ pub(crate) fn place_as(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
         return Err(Error::Delay.into());
     }
     inode.kind = Kind::File(File { layout, ..file });
+    // A MAKE may be on its way to an old target.
+    inode.raise_epoch();
     plan.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, deferred: None })
 }

@@ -35,9 +35,10 @@ pub(crate) fn relocate(
             return Err(Error::Delay.into());
         }
         open::check_chains(plan, from, to)?;
-        // A write through a metaserver may be on its way to an old target: its `Wrote` will be refused.
-        inode.raise_epoch();
     }
+    // A write through a metaserver may be on its way to an old target: its `Wrote` will be refused. And so may a MAKE,
+    // of a small file, too: a data server knows by the epoch which placement is the later one.
+    inode.raise_epoch();
     inode.kind = Kind::File(File { layout: to, ..file });
     plan.put_inode(&inode)?;
     deferred::repeat_pending(plan, &inode)?;

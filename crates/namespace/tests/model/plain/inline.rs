@@ -93,8 +93,8 @@ impl Plain {
             return Err(Error::Invalid);
         }
         match &mut self.node(inode)?.content {
-            Content::File { layout, bytes, .. } if place == DataPlace::Inline && bytes.is_empty() => {
-                *layout = to
+            Content::File { layout, bytes, epoch, .. } if place == DataPlace::Inline && bytes.is_empty() => {
+                (*layout, *epoch) = (to, *epoch + 1);
             }
             _ => return Err(Error::Delay),
         }
@@ -135,8 +135,8 @@ impl Plain {
                 if busy || closed {
                     return Err(Error::Delay);
                 }
-                *epoch += 1;
             }
+            *epoch += 1;
             *layout = to;
             self.repeat_pending(inode);
         }
