@@ -44,11 +44,13 @@ struct Lease {
     lapsed: bool,
     /// True if the client renewed here since the last report to the leader.
     to_report: bool,
+    /// True if it renewed here later than its lease, and the state machine has not heard of it yet.
+    unconfirmed: bool,
 }
 
 impl Lease {
     fn begins(now: Duration) -> Self {
-        Self { renewed: now, begun: now, lapsed: false, to_report: false }
+        Self { renewed: now, begun: now, lapsed: false, to_report: false, unconfirmed: false }
     }
 
     fn renew(&mut self, now: Duration) {
@@ -66,13 +68,15 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Notes a renewal of the client. Returns true if the client had lapsed.
-    fn note(&self, client: ClientId, now: Duration) -> bool {
+    /// Notes a renewal of the client. Returns true if the state machine must hear of it: the client had lapsed, or is
+    /// late by what is known here.
+    fn note(&self, client: ClientId, now: Duration, length: Duration) -> bool {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
+        lease.unconfirmed |= now.saturating_sub(lease.begun) > length;
         lease.renew(now);
         lease.to_report = true;
-        lease.lapsed
+        lease.lapsed || lease.unconfirmed
     }
 
     /// Notes a renewal of the client at another metaserver. Returns true if the client had lapsed.
@@ -89,7 +93,7 @@ impl Leases {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
         lease.renew(now);
-        lease.lapsed = false;
+        (lease.lapsed, lease.unconfirmed) = (false, false);
     }
 
     /// Marks these clients to be reported again: their report did not arrive.
@@ -192,17 +196,20 @@ impl ClientState {
     /// # Errors
     /// `StaleClientid` if the client was expired a moment ago.
     pub(crate) async fn renew(&self, client: ClientId) -> Result<(), FileError> {
-        if !self.leases.note(client, self.machine.clock.monotonic()) {
+        if !self.leases.note(client, self.machine.clock.monotonic(), self.cluster.lease()) {
             return Ok(());
         }
-        // Done before the request is served: after it no conflict takes the client's state away.
+        // Done before the request is served: after it no conflict takes the client's state away, and the leader does not
+        // let it lapse before it has this metaserver's report.
         let renewed = self.propose(None, Command::RenewLease { client }).await;
         match renewed {
             Ok(_) => {
                 tracing::info!(client = client.0, "back after its lease had run out");
-                self.leases.set_lapsed(client, false);
+                self.leases.is_renewed(client, self.machine.clock.monotonic());
             }
-            Err(_) => self.forget_client(client),
+            Err(FileError::State(namespace::Error::StaleClient)) => self.forget_client(client),
+            // Unknown: its next request asks again.
+            Err(_) => {}
         }
         renewed.map(drop)
     }
@@ -289,13 +296,24 @@ mod tests {
         let (leases, s) = (Leases::default(), Duration::from_secs);
         let clients = [ClientId(1), ClientId(2)];
         assert_eq!(leases.run_out(&clients, s(100), s(30)), []);
-        assert!(!leases.note(ClientId(1), s(120)));
+        assert!(!leases.note(ClientId(1), s(120), s(30)));
         assert_eq!(leases.run_out(&clients, s(130), s(30)), []);
         assert_eq!(leases.run_out(&clients, s(131), s(30)), [ClientId(2)]);
         assert_eq!(leases.run_out(&clients[..1], s(151), s(30)), [ClientId(1)]);
         leases.set_lapsed(ClientId(1), true);
         assert_eq!(leases.run_out(&clients[..1], s(200), s(30)), [], "once");
-        assert!(leases.note(ClientId(1), s(201)), "it is back");
+        assert!(leases.note(ClientId(1), s(201), s(30)), "it is back");
+    }
+
+    #[test]
+    fn one_that_is_late_is_confirmed_before_it_is_served() {
+        let (leases, s) = (Leases::default(), Duration::from_secs);
+        let note = |now| leases.note(ClientId(1), s(now), s(30));
+        assert!(!note(100) && !note(130));
+        assert!(note(161), "not known as lapsed yet");
+        assert!(note(162), "another request of it");
+        leases.is_renewed(ClientId(1), s(163));
+        assert!(!note(164));
     }
 
     #[test]
@@ -319,7 +337,7 @@ mod tests {
         assert_eq!(leases.run_out(&clients, s(131), s(30)), clients);
         assert!(leases.lapse(ClientId(1), s(131), s(30)));
         assert!(!leases.lapse(ClientId(1), s(131), s(30)), "once");
-        assert!(!leases.note(ClientId(2), s(132)));
+        assert!(leases.note(ClientId(2), s(132), s(30)), "it is late");
         assert!(!leases.lapse(ClientId(2), s(133), s(30)));
     }
 
@@ -327,10 +345,10 @@ mod tests {
     fn a_metaserver_that_dies_again_and_again_keeps_no_dead_client() {
         let (leases, s) = (Leases::default(), Duration::from_secs);
         let (dead, alive) = (ClientId(1), ClientId(2));
-        leases.note(dead, s(100));
+        leases.note(dead, s(100), s(36));
         let lapsed = |now| {
             leases.begin_anew(now, s(36));
-            leases.note(alive, now);
+            leases.note(alive, now, s(36));
             leases.run_out(&[dead, alive], now, s(36))
         };
         for now in (105..=171).step_by(5) {
