@@ -24,6 +24,7 @@
 mod watch;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
@@ -34,7 +35,7 @@ use crate::errors::FileError;
 use crate::state::ClientState;
 
 /// State of one client's lease.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Lease {
     /// Time of the last known renewal, on the monotonic clock.
     renewed: Duration,
@@ -44,13 +45,16 @@ struct Lease {
     lapsed: bool,
     /// True if the client renewed here since the last report to the leader.
     to_report: bool,
-    /// True if it renewed here later than its lease, and the state machine has not heard of it yet.
-    unconfirmed: bool,
+    /// True if it renewed here at any time. Others are not taken for late: they may have renewed elsewhere.
+    is_served: bool,
+    /// Held by the request that has the state machine renew a lease which had run out, for which the others of the
+    /// client wait. None: no request is late.
+    late: Option<Arc<tokio::sync::Mutex<()>>>,
 }
 
 impl Lease {
     fn begins(now: Duration) -> Self {
-        Self { renewed: now, begun: now, lapsed: false, to_report: false, unconfirmed: false }
+        Self { renewed: now, begun: now, lapsed: false, to_report: false, is_served: false, late: None }
     }
 
     fn renew(&mut self, now: Duration) {
@@ -68,15 +72,22 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Notes a renewal of the client. Returns true if the state machine must hear of it: the client had lapsed, or is
+    /// Notes a renewal of the client. Returns a lock if the state machine must hear of it: the client had lapsed, or is
     /// late by what is known here.
-    fn note(&self, client: ClientId, now: Duration, length: Duration) -> bool {
+    fn note(&self, client: ClientId, now: Duration, length: Duration) -> Option<Arc<tokio::sync::Mutex<()>>> {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
-        lease.unconfirmed |= now.saturating_sub(lease.begun) > length;
+        if lease.lapsed || lease.is_served && now.saturating_sub(lease.begun) > length {
+            lease.late.get_or_insert_default();
+        }
         lease.renew(now);
-        lease.to_report = true;
-        lease.lapsed || lease.unconfirmed
+        (lease.to_report, lease.is_served) = (true, true);
+        lease.late.clone()
+    }
+
+    /// True if the state machine has not heard yet of a renewal that it must hear of.
+    fn is_late(&self, client: ClientId) -> bool {
+        self.known.lock().get(&client).is_some_and(|lease| lease.late.is_some())
     }
 
     /// Notes a renewal of the client at another metaserver. Returns true if the client had lapsed.
@@ -93,7 +104,7 @@ impl Leases {
         let mut known = self.known.lock();
         let lease = known.entry(client).or_insert(Lease::begins(now));
         lease.renew(now);
-        (lease.lapsed, lease.unconfirmed) = (false, false);
+        (lease.lapsed, lease.late) = (false, None);
     }
 
     /// Marks these clients to be reported again: their report did not arrive.
@@ -131,7 +142,7 @@ impl Leases {
 
     /// Begins the client's lease anew.
     pub(crate) fn begin(&self, client: ClientId, now: Duration) {
-        self.known.lock().insert(client, Lease { to_report: true, ..Lease::begins(now) });
+        self.known.lock().insert(client, Lease { to_report: true, is_served: true, ..Lease::begins(now) });
     }
 
     pub(crate) fn set_lapsed(&self, client: ClientId, lapsed: bool) {
@@ -196,15 +207,19 @@ impl ClientState {
     /// # Errors
     /// `StaleClientid` if the client was expired a moment ago.
     pub(crate) async fn renew(&self, client: ClientId) -> Result<(), FileError> {
-        if !self.leases.note(client, self.machine.clock.monotonic(), self.cluster.lease()) {
-            return Ok(());
+        let now = self.machine.clock.monotonic();
+        let Some(late) = self.leases.note(client, now, self.cluster.lease()) else { return Ok(()) };
+        let _one = late.lock().await;
+        if !self.leases.is_late(client) {
+            return Ok(()); // another request of it came first
         }
+        let had_lapsed = self.leases.is_lapsed(client);
         // Done before the request is served: after it no conflict takes the client's state away, and the leader does not
         // let it lapse before it has this metaserver's report.
         let renewed = self.propose(None, Command::RenewLease { client }).await;
         match renewed {
             Ok(_) => {
-                tracing::info!(client = client.0, "back after its lease had run out");
+                tracing::info!(client = client.0, had_lapsed, "back after its lease had run out");
                 self.leases.is_renewed(client, self.machine.clock.monotonic());
             }
             Err(FileError::State(namespace::Error::StaleClient)) => self.forget_client(client),
@@ -296,24 +311,27 @@ mod tests {
         let (leases, s) = (Leases::default(), Duration::from_secs);
         let clients = [ClientId(1), ClientId(2)];
         assert_eq!(leases.run_out(&clients, s(100), s(30)), []);
-        assert!(!leases.note(ClientId(1), s(120), s(30)));
+        assert!(leases.note(ClientId(1), s(120), s(30)).is_none());
         assert_eq!(leases.run_out(&clients, s(130), s(30)), []);
         assert_eq!(leases.run_out(&clients, s(131), s(30)), [ClientId(2)]);
         assert_eq!(leases.run_out(&clients[..1], s(151), s(30)), [ClientId(1)]);
         leases.set_lapsed(ClientId(1), true);
         assert_eq!(leases.run_out(&clients[..1], s(200), s(30)), [], "once");
-        assert!(leases.note(ClientId(1), s(201), s(30)), "it is back");
+        assert!(leases.note(ClientId(1), s(201), s(30)).is_some(), "it is back");
     }
 
     #[test]
     fn one_that_is_late_is_confirmed_before_it_is_served() {
         let (leases, s) = (Leases::default(), Duration::from_secs);
-        let note = |now| leases.note(ClientId(1), s(now), s(30));
+        let note = |now| leases.note(ClientId(1), s(now), s(30)).is_some();
         assert!(!note(100) && !note(130));
         assert!(note(161), "not known as lapsed yet");
         assert!(note(162), "another request of it");
         leases.is_renewed(ClientId(1), s(163));
         assert!(!note(164));
+        // It may have renewed elsewhere.
+        leases.heard_elsewhere(ClientId(2), s(100));
+        assert!(leases.note(ClientId(2), s(140), s(30)).is_none());
     }
 
     #[test]
@@ -337,7 +355,7 @@ mod tests {
         assert_eq!(leases.run_out(&clients, s(131), s(30)), clients);
         assert!(leases.lapse(ClientId(1), s(131), s(30)));
         assert!(!leases.lapse(ClientId(1), s(131), s(30)), "once");
-        assert!(leases.note(ClientId(2), s(132), s(30)), "it is late");
+        assert!(leases.note(ClientId(2), s(132), s(30)).is_none());
         assert!(!leases.lapse(ClientId(2), s(133), s(30)));
     }
 
