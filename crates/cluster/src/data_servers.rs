@@ -462,13 +462,20 @@ impl DataServers {
     #[must_use]
     pub fn space(&self) -> (u64, u64) {
         let targets = self.targets.read();
-        let mut spaces = BTreeMap::<u64, (u64, u64)>::new();
-        for space in targets.values().filter_map(|target| target.space.as_ref()) {
-            let (_, free) = spaces.entry(space.file_system).or_insert((space.total, space.free));
-            *free = space.free.min(*free);
+        let mut spaces = BTreeMap::<u64, (bool, u64, u64)>::new();
+        for target in targets.values() {
+            let Some(space) = &target.space else { continue };
+            let now = (self.is_alive(target), space.total, space.free);
+            let known = spaces.entry(space.file_system).or_insert(now);
+            // The report of one that is away is old.
+            match now.0.cmp(&known.0) {
+                std::cmp::Ordering::Greater => *known = now,
+                std::cmp::Ordering::Equal => known.2 = known.2.min(space.free),
+                std::cmp::Ordering::Less => {}
+            }
         }
-        let sum = |of: fn(&(u64, u64)) -> u64| spaces.values().map(of).fold(0, u64::saturating_add);
-        (sum(|(total, _)| *total), sum(|(_, free)| *free))
+        let sum = |of: fn(&(bool, u64, u64)) -> u64| spaces.values().map(of).fold(0, u64::saturating_add);
+        (sum(|(_, total, _)| *total), sum(|(.., free)| *free))
     }
 }
 

@@ -48,15 +48,24 @@ impl TrashOfTarget {
 
     /// Removes for good until `bytes` are freed or nothing is left: from its own trash first, the oldest first. Returns
     /// how many were freed.
+    ///
+    /// # Errors
+    /// The kernel's, if none was.
     pub(crate) fn reclaim(&self, bytes: u64) -> io::Result<u64> {
-        let mut freed = self.own.reclaim(bytes)?;
-        for other in self.others() {
+        let (mut freed, mut trouble) = (0, None);
+        for trash in std::iter::once(Arc::clone(&self.own)).chain(self.others()) {
             if freed >= bytes {
                 break;
             }
-            freed += other.reclaim(bytes - freed)?;
+            match trash.reclaim(bytes - freed) {
+                Ok(more) => freed += more,
+                Err(error) => trouble = trouble.or(Some(error)),
+            }
         }
-        Ok(freed)
+        match trouble {
+            Some(error) if freed == 0 => Err(error),
+            _ => Ok(freed),
+        }
     }
 
     fn others(&self) -> Vec<Arc<Trash>> {
