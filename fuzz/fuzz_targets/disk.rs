@@ -258,7 +258,7 @@ fn before(client: ClientId) -> Vec<Command> {
             inode: InodeId(3),
             stateid: opened(1),
             mode: IoMode::ReadWrite,
-            made: Some(layout),
+            made: Some(Placed { layout, epoch: 0 }),
             version: 0,
             export: InodeId::ROOT,
         },

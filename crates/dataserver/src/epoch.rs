@@ -149,8 +149,12 @@ impl Mark {
                 let has_epochs =
                     counts_on && (new.epoch, new.layout_epoch) == (self.epoch, self.layout_epoch);
                 match (is_of_other, has_epochs) {
+                    // Also what a group wrote after its backup was taken: the restored one places the columns anew.
+                    _ if !counts_on => Placement::Anew(new),
                     (false, true) => Placement::Stays(moved),
-                    (false, false) => Placement::Stays(new),
+                    // It has just been made, or is of a time without a chain.
+                    (false, false) if self.chain == 0 => Placement::Stays(new),
+                    (false, false) => Placement::Anew(new),
                     (true, true) => Placement::IfEmpty(moved),
                     (true, false) => Placement::Anew(new),
                 }
@@ -220,7 +224,7 @@ pub(crate) enum Placement {
     Stays(Mark),
     /// It moves from another chain if it has no data; else the call is from before it got them.
     IfEmpty(Mark),
-    /// It moves from another chain, and is emptied first: its data are of an earlier placement.
+    /// It is emptied first: its data are of an earlier placement.
     Anew(Mark),
 }
 
@@ -348,7 +352,8 @@ mod tests {
             (Mark::default(), server(0, 0), Placement::Stays(on(9, Mark::default()))),
             (Mark::default(), server(4, 1), Placement::Stays(on(9, mark(4, 1)))),
             (on(9, mark(3, 2)), server(3, 2), Placement::Stays(on(9, mark(3, 2)))),
-            (on(9, mark(3, 2)), server(4, 2), Placement::Stays(on(9, mark(4, 2)))),
+            (on(9, mark(3, 2)), server(4, 2), Placement::Anew(on(9, mark(4, 2)))),
+            (mark(3, 2), server(4, 2), Placement::Stays(on(9, mark(4, 2)))),
             // It comes again.
             (on(9, mark(3, 2)), server(2, 2), Placement::Stays(on(9, mark(3, 2)))),
             (mark(3, 2), server(2, 2), Placement::Past),
@@ -357,6 +362,7 @@ mod tests {
             (in_5, server(3, 2), Placement::IfEmpty(on(9, mark(3, 2)))),
             (in_5, server(4, 2), Placement::Anew(on(9, mark(4, 2)))),
             (Mark { incarnation: 6, ..in_5 }, server(3, 2), Placement::Anew(on(9, mark(3, 2)))),
+            (Mark { incarnation: 6, ..on(9, mark(8, 2)) }, server(3, 2), Placement::Anew(on(9, mark(3, 2)))),
         ];
         for (before, epoch, after) in table {
             assert_eq!(before.after_make(of(9, epoch)), after, "{before:?} {epoch:?}");

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteRange, ChainChange, ChainId, ClientId, DataServerId, DeviceId, FileLayout, Generations, InodeId,
-    IoMode, LockKind, MapChange, NewChain, OpenChain, Principal, SessionId, Share, StateId, Stateid,
+    IoMode, LockKind, MapChange, NewChain, OpenChain, Placed, Principal, SessionId, Share, StateId, Stateid,
     StripePolicy, TargetId, Time, TokenChange,
 };
 
@@ -122,9 +122,10 @@ pub enum Command {
     /// `TooLarge` beyond [`crate::INLINE_BYTES_MAX`].
     WriteInline { inode: InodeId, offset: u64, data: Bytes },
     /// Intent of a migration of inline data: see [`crate::DataPlace`]. The reply has the current location of
-    /// the data. `made`: the objects of this layout exist durably, so a file without data is striped at once.
+    /// the data. `made`: the objects of this placement exist durably, so a file without data is striped at once, if it
+    /// is the last one.
     /// A repetition raises the epoch: a write of the attempt before may still be under way.
-    Migrate { inode: InodeId, made: Option<FileLayout> },
+    Migrate { inode: InodeId, made: Option<Placed> },
     /// Outcome of a migration: the data are in the objects, durably. `Delay` if the file has another layout
     /// or epoch now.
     Migrated { inode: InodeId, layout: FileLayout, epoch: u32 },
@@ -197,7 +198,7 @@ pub enum Command {
         inode: InodeId,
         stateid: Stateid,
         mode: IoMode,
-        made: Option<FileLayout>,
+        made: Option<Placed>,
         version: u64,
         /// Exported directory in the client's file handle.
         export: InodeId,

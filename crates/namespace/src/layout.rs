@@ -67,6 +67,15 @@ pub struct FileLayout {
     pub columns: u32,
 }
 
+/// A placement of a file's columns: its layout, and the epoch of the calls that made the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The layout.
+    pub layout: FileLayout,
+    /// The file's epoch then: each placement has its own.
+    pub epoch: u32,
+}
+
 /// Maximum of columns of one file: a layout with more handles would not fit into a reply.
 pub const COLUMNS_MAX: u32 = 64;
 

@@ -166,6 +166,24 @@ async fn a_later_placement_begins_with_an_empty_object() {
     assert_eq!(world.bytes_at(0, 5).unwrap(), b"second");
 }
 
+/// The column was placed elsewhere in between, and what was written here stayed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_that_comes_back_begins_with_an_empty_object() {
+    let world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    world.write(0, 5, 0, &b"of the first placement"[..]).await.unwrap();
+    world.make_late(0, 5).await.unwrap();
+    assert_eq!(world.equal(5).unwrap(), b"");
+    let handle = world.of_epoch(0, 5, MOVED - 1);
+    let args = write::Args { handle, offset: 4, stable: false, data: Bytes::from_static(b"new").into() };
+    let written: write::Res = call(&world.peer(0), Procedure::Write, &args).await.unwrap();
+    written.unwrap();
+    // The first placement's MAKE, and this one's, again.
+    world.make(0, 5).await.unwrap();
+    world.make_late(0, 5).await.unwrap();
+    assert_eq!(world.equal(5).unwrap(), b"\0\0\0\0new");
+}
+
 /// A move that was refused: the column has got data meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_with_data_does_not_move_without_a_later_epoch() {

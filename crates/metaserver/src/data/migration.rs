@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
+use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, InodeId, Placed, Reply, read};
 use wire::data::seek::What;
 use wire::nfs4::Status;
 use wire::peer::{self, files::migrate};
@@ -68,51 +68,59 @@ impl Data {
             return self.migrate_at_leader(inode).await;
         }
         let lock = self.content_locks.of(inode);
-        let held = lock.lock().await;
+        let _held = lock.lock().await;
+        loop {
+            if let Some(file) = self.try_to_migrate(inode).await? {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// One attempt, with an epoch of its own. Another leader may be at work, too: then the attempt that the state machine
+    /// knew last counts, and the data servers refuse the writes of the others. None: the file has other targets now, since
+    /// these are unfit. Each attempt uses targets not known to be unfit: none is made when there are no others.
+    async fn try_to_migrate(&self, inode: InodeId) -> Result<Option<Inode>, FileError> {
         let mut file = self.machine.inode(&*self.machine.view()?, inode)?;
         let made = match file.data().ok_or(FileError::Invalid)? {
             DataPlace::Inline if file.written == 0 => Some(self.make_objects(file.clone()).await?),
             DataPlace::Inline | DataPlace::Migrating => None,
-            DataPlace::Striped => return Ok(file),
+            DataPlace::Striped => return Ok(Some(file)),
         };
         file = self.attributes(Command::Migrate { inode, made }).await?;
-        if file.data() == Some(DataPlace::Migrating) {
-            let data = read::inline_data(&*self.machine.view()?, inode)?;
-            let filled = self.fill_columns(file, data).await?;
-            let (layout, epoch) = (filled.layout().ok_or(FileError::Fault)?, filled.epoch);
-            file = self.attributes(Command::Migrated { inode, layout, epoch }).await?;
+        if file.data() != Some(DataPlace::Migrating) {
+            return Ok(Some(file));
         }
-        drop(held);
-        Ok(file)
+        let Placed { layout, epoch } = file.placed().ok_or(FileError::Invalid)?;
+        let data = read::inline_data(&*self.machine.view()?, inode)?;
+        let columns = self.file_data_of(&file, layout)?;
+        let filled = async {
+            self.make_columns(&columns, |_| true).await?;
+            self.write_columns(&columns, 0, data.into(), true).await
+        };
+        match filled.await {
+            Ok(()) => self.attributes(Command::Migrated { inode, layout, epoch }).await.map(Some),
+            Err(status) => match self.relocate(&file).await?.and_then(|moved| moved.layout()) {
+                Some(moved) if moved != layout => Ok(None),
+                _ => Err(status),
+            },
+        }
     }
 
     /// Makes the missing objects of a file without objects, empty and durable. If its targets are unfit, the
-    /// file gets other targets. Returns the layout of the objects, for the command to the state machine.
+    /// file gets other targets. Returns the placement, for the command to the state machine.
     ///
     /// # Errors
     /// As [`Data::migrate_to_objects`].
-    pub(crate) async fn make_objects(&self, file: Inode) -> Result<FileLayout, FileError> {
-        self.fill_columns(file, Bytes::new()).await?.layout().ok_or(FileError::Fault)
-    }
-
-    /// Like [`Data::make_objects`], and writes a small file's data to its columns. Returns the file with their layout,
-    /// and the epoch of that placement.
-    async fn fill_columns(&self, mut file: Inode, data: Bytes) -> Result<Inode, FileError> {
+    pub(crate) async fn make_objects(&self, mut file: Inode) -> Result<Placed, FileError> {
         loop {
-            let layout = file.layout().ok_or(FileError::Invalid)?;
-            let columns = self.file_data_of(&file, layout)?;
-            let filled = async {
-                self.make_columns(&columns, |_| true).await?;
-                match data.is_empty() {
-                    true => Ok(()),
-                    false => self.write_columns(&columns, 0, data.clone().into(), true).await,
-                }
-            };
-            let Err(status) = filled.await else { return Ok(file) };
-            // Each try uses targets not known to be unfit: the loop ends when there are none.
-            let now = self.machine.inode(&*self.machine.view()?, file.id)?;
-            let moved = self.relocate(&now).await?;
-            file = moved.filter(|moved| moved.layout() != Some(layout)).ok_or(status)?;
+            let placed = file.placed().ok_or(FileError::Invalid)?;
+            let columns = self.file_data_of(&file, placed.layout)?;
+            let Err(status) = self.make_columns(&columns, |_| true).await else { return Ok(placed) };
+            let moved = self.relocate(&file).await?;
+            file = moved.filter(|moved| moved.layout() != Some(placed.layout)).ok_or(status)?;
+            if file.data() != Some(DataPlace::Inline) {
+                return Err(FileError::Delay); // its objects were made meanwhile, and may have data
+            }
         }
     }
 

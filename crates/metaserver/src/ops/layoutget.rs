@@ -6,8 +6,8 @@
 //! striped file returns wrong bytes.
 
 use namespace::{
-    ChainId, ClientId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share,
-    State, read,
+    ChainId, ClientId, Command, DataPlace, INLINE_BYTES_MAX, InodeId, IoMode, Placed, Reply, Share, State,
+    read,
 };
 use store::View;
 use wire::handle::{Holder, ObjectHandle};
@@ -109,8 +109,8 @@ pub(crate) async fn layoutget(
     Ok(ResOk { return_on_close: true, stateid, layouts: vec![layout] })
 }
 
-/// Makes the missing objects of a file before a grant. Returns the layout whose objects were made here, if
-/// any.
+/// Makes the missing objects of a file before a grant. Returns the placement whose objects were made here,
+/// if any.
 ///
 /// A small file has no objects that a layout could name. Linux asks for a layout in the compound of each
 /// OPEN, before it knows its use, with the stateid of that OPEN as the current one. The answer is
@@ -123,7 +123,7 @@ async fn make_objects_for_layouts(
     context: &Context,
     args: &Args,
     mode: IoMode,
-) -> Result<Option<FileLayout>, Error> {
+) -> Result<Option<Placed>, Error> {
     let inode = server.current_file(&*server.machine.view()?, context)?;
     if server.data.relocations.is_taken(inode.id) {
         return Err(Status::LayoutTryLater.into());

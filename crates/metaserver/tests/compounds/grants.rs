@@ -39,7 +39,7 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
     let stateid = namespace::Stateid { sequence: open.seqid, id };
     let client = namespace::ClientId(ash.id.0);
     let view = world.replica.view().expect("a view");
-    let made = read::inode(&*view, inode).expect("reads").expect("is there").layout();
+    let made = read::inode(&*view, inode).expect("reads").expect("is there").placed();
     drop(view);
     let command = Command::LayoutGet {
         client,

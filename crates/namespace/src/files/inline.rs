@@ -4,7 +4,9 @@
 use super::set_attributes::file_of;
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
-use crate::{DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Reply, keys, read};
+use crate::{
+    DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Placed, Reply, keys, read,
+};
 
 /// Writes inline data. The bytes between the end of the data and `offset` become zeros.
 pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8]) -> Result<Reply, Stop> {
@@ -37,12 +39,12 @@ pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8
 
 /// Intent of a migration: the file may have objects from now on. For a file without data whose objects were
 /// made it is also the outcome. Writes of an earlier attempt are void from now on.
-pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
+pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<Placed>) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     match file.data {
         DataPlace::Inline => {
-            let all_there = inode.written == 0 && made == Some(file.layout);
+            let all_there = inode.written == 0 && made.is_some() && made == inode.placed();
             inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Migrating });
         }
         DataPlace::Migrating => inode.raise_epoch(),

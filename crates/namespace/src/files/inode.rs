@@ -1,6 +1,6 @@
 //! Parts of an inode, and its changes.
 
-use crate::{Change, DataPlace, Directory, File, FileLayout, Inode, Kind, Time};
+use crate::{Change, DataPlace, Directory, File, FileLayout, Inode, Kind, Placed, Time};
 
 impl Inode {
     /// Directory part of the inode, if it is a directory.
@@ -35,6 +35,12 @@ impl Inode {
     #[must_use]
     pub fn layout(&self) -> Option<FileLayout> {
         self.file().map(|file| file.layout)
+    }
+
+    /// The placement of a file's columns.
+    #[must_use]
+    pub fn placed(&self) -> Option<Placed> {
+        self.layout().map(|layout| Placed { layout, epoch: self.epoch })
     }
 
     /// Location of the data, if it is a regular file.

@@ -10,8 +10,8 @@ use crate::files::{epoch, remove, unsettled};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
 use crate::{
-    ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Observation, Reply,
-    ReturnScope, SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
+    ClientId, DataPlace, Error, File, InodeId, IoMode, LayoutState, Observation, Placed, Reply, ReturnScope,
+    SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
 };
 
 /// Reason of the end of a layout.
@@ -36,7 +36,7 @@ pub(crate) struct Asking {
 pub(crate) fn get_layout(
     plan: &mut Plan<'_>,
     asking: &Asking,
-    made: Option<FileLayout>,
+    made: Option<Placed>,
     version: u64,
 ) -> Result<Reply, Stop> {
     let Asking { client, inode, stateid, mode, export } = *asking;
@@ -65,7 +65,7 @@ pub(crate) fn get_layout(
         }
         DataPlace::Striped => false,
         // No data to migrate, and its objects were made before the proposal.
-        DataPlace::Inline if file.written == 0 && made == Some(layout) => true,
+        DataPlace::Inline if file.written == 0 && made.is_some() && made == file.placed() => true,
         DataPlace::Inline | DataPlace::Migrating => return Err(Error::Delay.into()),
     };
     let known = match of_client(plan, inode, client)? {

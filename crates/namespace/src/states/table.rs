@@ -309,7 +309,7 @@ mod tests {
         let channels = Channels { fore: channel, back: channel, callback };
         run(&store, Command::CreateSession { client, sequence, principal, channels, address });
         let opened = |reply| match reply {
-            Reply::Opened { stateid, inode, .. } => (stateid, inode.id, inode.layout()),
+            Reply::Opened { stateid, inode, .. } => (stateid, inode.id, inode.placed()),
             reply => panic!("{reply:?}"),
         };
         let (stateid, inode, made) = opened(run(&store, opening(client, "o", "empty", Exists::Refuse)));

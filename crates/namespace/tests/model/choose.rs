@@ -182,12 +182,18 @@ impl<'a> Chooser<'a> {
     }
 
     /// Which objects were made before a command: mostly those of the file's layout.
-    fn made(&mut self, inode: InodeId) -> Option<FileLayout> {
-        let layout = match self.plain.nodes.get(&inode).map(|node| &node.content) {
-            Some(Content::File { layout, .. }) => *layout,
+    fn made(&mut self, inode: InodeId) -> Option<Placed> {
+        let (layout, epoch) = match self.plain.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { layout, epoch, .. }) => (*layout, *epoch),
             _ => return None,
         };
-        self.one([Some(layout), Some(layout), Some(layout), None, Some(FileLayout { first: 9, ..layout })])
+        let placed = Placed { layout, epoch };
+        let others = [
+            Some(Placed { layout: FileLayout { first: 9, ..layout }, epoch }),
+            Some(Placed { layout, epoch: epoch.wrapping_sub(1) }),
+            None,
+        ];
+        if self.seldom(3) { self.one(others) } else { Some(placed) }
     }
 
     fn client(&mut self) -> ClientId {

@@ -86,7 +86,7 @@ fn a_stateid_or_deferred_op_of_a_file_with_another_generation_is_stale() {
     let (mut sound, mut odd) = members();
     for (world, path) in [(&mut sound, "/a"), (&mut odd, "/b")] {
         let inode = world.id(path);
-        world.apply(Command::Migrate { inode, made: Some(LAYOUT) }).unwrap();
+        world.apply(Command::Migrate { inode, made: Some(Placed { layout: LAYOUT, epoch: 0 }) }).unwrap();
         world.remove(path).unwrap();
     }
     let ids: Vec<u64> = odd.deferred_ops().iter().map(|deferred| deferred.id).collect();

@@ -71,7 +71,7 @@ fn an_open_creates_takes_or_refuses() {
     assert_eq!((inode.id, dir.after), (w.id("/f"), dir.before + 1));
     assert_eq!(w.open_create(a, "/f", Exists::Refuse, false), Err(Error::Exists));
 
-    w.apply(Command::Migrate { inode: inode.id, made: inode.layout() }).unwrap();
+    w.apply(Command::Migrate { inode: inode.id, made: inode.placed() }).unwrap();
     w.wrote("/f", 50).unwrap();
     let Ok(Reply::Opened { created: false, deferred: None, inode, .. }) =
         w.open_create(a, "/f", Exists::Take, false)

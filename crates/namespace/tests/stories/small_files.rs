@@ -143,7 +143,8 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
     let inode = w.small_file("/f");
     let open = w.open(a, "/f", BOTH).unwrap();
     let other = FileLayout { first: LAYOUT.first + 1, ..LAYOUT };
-    for made in [None, Some(other)] {
+    let late = Placed { layout: LAYOUT, epoch: u32::MAX };
+    for made in [None, Some(Placed { layout: other, epoch: 0 }), Some(late)] {
         let get = Command::LayoutGet {
             client: a,
             inode,
@@ -156,7 +157,7 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
         assert_eq!(w.apply(get), Err(Error::Delay), "{made:?}");
         assert_eq!(place(&w, "/f"), DataPlace::Inline);
     }
-    w.apply(Command::Migrate { inode, made: Some(other) }).unwrap();
+    w.apply(Command::Migrate { inode, made: Some(Placed { layout: other, epoch: 0 }) }).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Migrating, "its own objects are still to be made");
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
     let done = migrated(&w, inode);
@@ -193,7 +194,7 @@ fn a_file_can_get_another_place_only_while_it_has_nothing_anywhere() {
     let empty = w.small_file("/empty");
     assert_eq!(place_as(&mut w, empty, 2), Ok(Some(layout(2))));
     assert_eq!(place_as(&mut w, empty, 3), Ok(Some(layout(3))));
-    w.apply(Command::Migrate { inode: empty, made: Some(layout(3)) }).unwrap();
+    w.apply(Command::Migrate { inode: empty, made: Some(Placed { layout: layout(3), epoch: 2 }) }).unwrap();
     assert_eq!(place_as(&mut w, empty, 2), Err(Error::Delay), "its objects are made");
     let full = w.small_file("/full");
     w.write_small("/full", 0, "data").unwrap();

@@ -184,7 +184,8 @@ impl World {
     /// A file whose data are in objects.
     pub fn file(&mut self, path: &str) -> InodeId {
         let inode = self.small_file(path);
-        self.apply(Command::Migrate { inode, made: Some(LAYOUT) }).expect("has no data to copy");
+        self.apply(Command::Migrate { inode, made: Some(Placed { layout: LAYOUT, epoch: 0 }) })
+            .expect("has no data to copy");
         inode
     }
 
@@ -493,7 +494,7 @@ impl World {
         stateid: Stateid,
         mode: IoMode,
     ) -> Result<Stateid, Error> {
-        let (inode, made) = (self.id(path), Some(LAYOUT));
+        let (inode, made) = (self.id(path), self.stat(path).placed());
         match self.apply(Command::LayoutGet {
             client,
             inode,

@@ -58,14 +58,14 @@ impl Plain {
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
-    pub(super) fn migrate(&mut self, inode: InodeId, made: Option<FileLayout>) -> Outcome {
+    pub(super) fn migrate(&mut self, inode: InodeId, made: Option<Placed>) -> Outcome {
         self.need_file(inode)?;
         let Content::File { place, bytes, layout, epoch, .. } = &mut self.node(inode)?.content else {
             panic!("only files have data")
         };
         match place {
             DataPlace::Inline => {
-                let all_there = bytes.is_empty() && made == Some(*layout);
+                let all_there = bytes.is_empty() && made == Some(Placed { layout: *layout, epoch: *epoch });
                 *place = if all_there { DataPlace::Striped } else { DataPlace::Migrating };
             }
             DataPlace::Migrating => *epoch += 1,

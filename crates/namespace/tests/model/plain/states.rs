@@ -383,7 +383,7 @@ impl Plain {
         inode: InodeId,
         stateid: Stateid,
         mode: IoMode,
-        made: Option<FileLayout>,
+        made: Option<Placed>,
         version: u64,
     ) -> Outcome {
         let node = self.node(inode)?;
