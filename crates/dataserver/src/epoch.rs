@@ -149,11 +149,9 @@ impl Mark {
                 let has_epochs =
                     counts_on && (new.epoch, new.layout_epoch) == (self.epoch, self.layout_epoch);
                 match (is_of_other, has_epochs) {
-                    // Also what a group wrote after its backup was taken: the restored one places the columns anew.
-                    _ if !counts_on => Placement::Anew(new),
                     (false, true) => Placement::Stays(moved),
-                    // It has just been made, or is of a time without a chain.
-                    (false, false) if self.chain == 0 => Placement::Stays(new),
+                    // It has just been made, or is of a time without a chain, or from before a restore.
+                    (false, false) if self.chain == 0 || !counts_on => Placement::Stays(new),
                     (false, false) => Placement::Anew(new),
                     (true, true) => Placement::IfEmpty(moved),
                     (true, false) => Placement::Anew(new),
@@ -362,7 +360,7 @@ mod tests {
             (in_5, server(3, 2), Placement::IfEmpty(on(9, mark(3, 2)))),
             (in_5, server(4, 2), Placement::Anew(on(9, mark(4, 2)))),
             (Mark { incarnation: 6, ..in_5 }, server(3, 2), Placement::Anew(on(9, mark(3, 2)))),
-            (Mark { incarnation: 6, ..on(9, mark(8, 2)) }, server(3, 2), Placement::Anew(on(9, mark(3, 2)))),
+            (Mark { incarnation: 6, ..on(9, mark(8, 2)) }, server(3, 2), Placement::Stays(on(9, mark(3, 2)))),
         ];
         for (before, epoch, after) in table {
             assert_eq!(before.after_make(of(9, epoch)), after, "{before:?} {epoch:?}");

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteRange, ChainChange, ChainId, ClientId, DataServerId, DeviceId, FileLayout, Generations, InodeId,
-    IoMode, LockKind, MapChange, NewChain, OpenChain, Placed, Principal, SessionId, Share, StateId, Stateid,
-    StripePolicy, TargetId, Time, TokenChange,
+    ByteRange, ChainChange, ChainId, ClientId, DataPlace, DataServerId, DeviceId, FileLayout, Generations,
+    InodeId, IoMode, LockKind, MapChange, NewChain, OpenChain, Placed, Principal, SessionId, Share, StateId,
+    Stateid, StripePolicy, TargetId, Time, TokenChange,
 };
 
 /// A command in the log, with its stamp and request id.
@@ -469,7 +469,7 @@ pub enum ReturnScope {
     Unknown { layout: StateId },
 }
 
-/// Version of a file's data: all that changes with a write, or with the right to write.
+/// Version of a file's data: all that changes with a write, with the right to write, or when they come to other places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// [`crate::Inode::epoch`].
@@ -478,6 +478,8 @@ pub struct FileVersion {
     pub change: u64,
     /// [`crate::Unsettled::grant`]: the last grant of a layout to write; 0: none since it was settled.
     pub grant: u64,
+    /// Location of the data: a small file that is migrated meanwhile has its data at the old targets.
+    pub data: Option<DataPlace>,
 }
 
 /// Observation of an unsettled file at its data servers: see [`crate::Unsettled`].

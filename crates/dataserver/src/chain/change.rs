@@ -69,7 +69,9 @@ impl Change {
         match self {
             Change::Write { .. } | Change::Punch { .. } => self.range(),
             Change::Truncate { len } => *len..u64::MAX,
-            Change::Allocate { .. } | Change::Commit | Change::Make | Change::Remove | Change::Raise => 0..0,
+            // It may empty an object of an earlier placement.
+            Change::Make => WHOLE,
+            Change::Allocate { .. } | Change::Commit | Change::Remove | Change::Raise => 0..0,
         }
     }
 

@@ -166,7 +166,9 @@ impl Data {
         let now = self.machine.inode(&*view, inode.id)?;
         let is_written = read::layouts(&*view, inode.id)?.iter().any(|(.., mode)| *mode == IoMode::ReadWrite);
         let version = read::version(&*view, &now)?;
-        if is_written || (version.epoch, version.change) != (inode.epoch, inode.change) {
+        if is_written
+            || (version.epoch, version.change, version.data) != (inode.epoch, inode.change, inode.data())
+        {
             return Err(FileError::Delay);
         }
         Ok(version)

@@ -85,9 +85,9 @@ impl Leases {
         lease.late.clone()
     }
 
-    /// True if the state machine has not heard yet of a renewal that it must hear of.
-    fn is_late(&self, client: ClientId) -> bool {
-        self.known.lock().get(&client).is_some_and(|lease| lease.late.is_some())
+    /// True if the state machine has not heard yet of a renewal that it must hear of. None: the client has ended.
+    fn is_late(&self, client: ClientId) -> Option<bool> {
+        self.known.lock().get(&client).map(|lease| lease.late.is_some())
     }
 
     /// Notes a renewal of the client at another metaserver. Returns true if the client had lapsed.
@@ -210,8 +210,10 @@ impl ClientState {
         let now = self.machine.clock.monotonic();
         let Some(late) = self.leases.note(client, now, self.cluster.lease()) else { return Ok(()) };
         let _one = late.lock().await;
-        if !self.leases.is_late(client) {
-            return Ok(()); // another request of it came first
+        match self.leases.is_late(client) {
+            Some(true) => {}
+            Some(false) => return Ok(()), // another request of it came first
+            None => return Err(namespace::Error::StaleClient.into()),
         }
         let had_lapsed = self.leases.is_lapsed(client);
         // Done before the request is served: after it no conflict takes the client's state away, and the leader does not

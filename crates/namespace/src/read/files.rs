@@ -189,7 +189,7 @@ pub fn pending_fence(view: &dyn View, inode: InodeId) -> Result<bool, StoreError
 /// [`StoreError`] when the store fails.
 pub fn version(view: &dyn View, inode: &Inode) -> Result<FileVersion, StoreError> {
     let grant = unsettled(view, inode.id)?.map_or(0, |mark| mark.grant);
-    Ok(FileVersion { epoch: inode.epoch, change: inode.change, grant })
+    Ok(FileVersion { epoch: inode.epoch, change: inode.change, grant, data: inode.data() })
 }
 
 /// Stripe policy for new files in `dir`: the policy of the nearest directory above that has one.

@@ -34,7 +34,7 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
     let size = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let exists = XattrExists::Either;
     let value = vec![1];
-    let checked = FileVersion { epoch: 0, change: 0, grant: 0 };
+    let checked = FileVersion { epoch: 0, change: 0, grant: 0, data: Some(DataPlace::Inline) };
     let before = sound.dump();
     for command in [
         Command::WriteInline { inode, offset: 0, data },

@@ -168,6 +168,26 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
     assert_eq!(w.deferred(), [(inode, DeferredKind::Remove)]);
 }
 
+/// A metaserver that gives a small file another layout, and hangs before the command, while another one migrates it.
+#[test]
+fn a_file_that_was_migrated_meanwhile_keeps_its_layout() {
+    let mut w = World::new();
+    let inode = w.small_file("/f");
+    w.write_small("/f", 0, "data").unwrap();
+    let other = FileLayout { first: LAYOUT.first + 1, ..LAYOUT };
+    let relocate = |w: &World| Command::Relocate { inode, from: LAYOUT, to: other, checked: w.version("/f") };
+    let while_inline = relocate(&w);
+    w.apply(Command::Migrate { inode, made: None }).unwrap();
+    let while_migrating = relocate(&w);
+    assert_eq!(w.apply(while_inline.clone()), Err(Error::Delay));
+    let done = migrated(&w, inode);
+    w.apply(done).unwrap();
+    for late in [while_inline, while_migrating] {
+        assert_eq!(w.apply(late), Err(Error::Delay), "its data are in the objects of the first layout");
+    }
+    assert_eq!(w.stat("/f").layout(), Some(LAYOUT));
+}
+
 #[test]
 fn opening_a_small_file_to_truncate_it_leaves_no_deferred_op() {
     let mut w = World::new();

@@ -8,7 +8,7 @@ impl Plain {
     pub fn version(&self, inode: InodeId) -> FileVersion {
         let grant = self.unsettled.get(&inode).map_or(0, |(grant, _)| *grant);
         let change = self.nodes.get(&inode).map_or(0, |node| node.change);
-        FileVersion { epoch: self.epoch(inode), change, grant }
+        FileVersion { epoch: self.epoch(inode), change, grant, data: self.place(inode) }
     }
 
     pub fn pending_truncation(&self, inode: InodeId) -> bool {
