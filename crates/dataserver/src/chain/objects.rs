@@ -37,12 +37,12 @@ impl Objects {
         })
     }
 
-    /// Makes an object for a MAKE that names a chain. One that is there stays as it is, but one of another chain: see
-    /// [`Placement`].
+    /// Makes an object for a MAKE that names a chain. One that is there stays as it is, unless the call is of a later
+    /// placement or names another chain: see [`Placement`].
     ///
     /// # Errors
-    /// `StaleEpoch` if the object is on another chain, and the call from before it came there; or if it has data, and
-    /// the epoch of the call.
+    /// `StaleEpoch` if the object is on another chain, and the call from before it came there; or if it has the epoch of
+    /// the call there, and data.
     pub(crate) fn make_of_call(&self, object: ObjectRef) -> Result<(), ObjectError> {
         let ObjectRef { name, epoch } = object;
         self.make_on(&[name], epoch.chain)?;

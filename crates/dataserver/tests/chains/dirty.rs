@@ -87,6 +87,28 @@ async fn a_member_that_was_cut_off_is_compared_in_what_changed() {
     assert_eq!(world.refill_of(0, &[In, Refilling]).await, (0, true));
 }
 
+/// A later placement has emptied it, and only its end was written since.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_was_emptied_meanwhile_has_no_old_bytes_in_its_holes() {
+    let mut world = World::of_settled(1..=2).await;
+    world.change(&[In, Away]);
+    let handle = world.of_epoch(0, 1, 3);
+    let made: make::Res =
+        call(&world.peer(0), Procedure::Make, &make::Args { handles: vec![handle.clone()] }).await.unwrap();
+    made.unwrap();
+    let args = write::Args {
+        handle,
+        offset: 2 * MIB,
+        stable: false,
+        data: bytes::Bytes::from_static(b"end").into(),
+    };
+    let written: write::Res = call(&world.peer(0), Procedure::Write, &args).await.unwrap();
+    written.unwrap();
+    let (_, by_logs) = world.refill_of(0, &[In, Refilling]).await;
+    assert!(by_logs);
+    assert_eq!(world.equal(1).unwrap()[..2 * MIB as usize], vec![0; 2 * MIB as usize]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_starts_again_is_compared_in_what_it_had_not_settled() {
     let mut world = World::of_settled(1..=3).await;

@@ -45,7 +45,7 @@ impl Data {
         leaves: &(dyn Fn(ChainId) -> bool + Sync),
     ) -> Result<Option<Inode>, FileError> {
         let lock = self.relocations.of(before.id);
-        // Those who wait have slots and payload of their client, which may need both to return its layout.
+        // Requests that wait have slots and payload of their client, which may need both to return its layout.
         let _mine = timeout(SHORT_TIME_MAX, lock.lock()).await.map_err(|_| FileError::Delay)?;
         let mut inode = self.machine.inode(&*self.machine.view()?, before.id)?;
         let Some(layout) = inode.layout() else { return Ok(None) };
