@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::fs::StatVfs;
+
 /// Reserve: twice a metaserver's reserve, since the two may share a disk.
 pub(crate) const RESERVE_BYTES: u64 = 128 << 20;
 /// The disk is asked again after this many bytes, since others write to it too.
@@ -42,9 +44,28 @@ pub(crate) fn usable(free: u64) -> u64 {
     free.saturating_sub(RESERVE_BYTES)
 }
 
+/// Capacity of a file system in bytes, without the blocks that only root may use: as the data server does not take
+/// those, an empty disk with a part reserved is not one with a part used.
+pub(crate) fn total(stat: &StatVfs) -> u64 {
+    let reserved = stat.f_bfree.saturating_sub(stat.f_bavail);
+    stat.f_blocks.saturating_sub(reserved).saturating_mul(stat.f_frsize)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn blocks_that_are_reserved_for_root_are_no_capacity() {
+        let mut stat = rustix::fs::statvfs(Path::new("/")).unwrap();
+        (stat.f_frsize, stat.f_blocks, stat.f_bfree, stat.f_bavail) = (4096, 100, 80, 75);
+        assert_eq!(total(&stat), 95 * 4096);
+        stat.f_bfree = 100;
+        stat.f_bavail = 0;
+        assert_eq!(total(&stat), 0);
+    }
 
     #[test]
     fn the_reserve_is_left_alone_and_the_disk_is_not_asked_each_time() {

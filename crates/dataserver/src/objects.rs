@@ -31,7 +31,7 @@ use rustix::io::Errno;
 use wire::data::WriteVerifier;
 use wire::xdr::Payload;
 
-use crate::capacity::{Capacity, usable};
+use crate::capacity::{self, Capacity, usable};
 use crate::checksums::{Checksums, sums_of_whole_blocks};
 use crate::disk::Disk;
 use crate::epoch::{ATTRIBUTE, Entry, Mark, ObjectRef};
@@ -412,7 +412,7 @@ impl Objects {
             ObjectError::Io
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        let (total, trash) = (bytes(stat.f_blocks), self.trash.own().bytes());
+        let (total, trash) = (capacity::total(&stat), self.trash.own().bytes());
         // A read-only mount ends with the next mount; a failed sync wants a restart.
         let is_mounted_so = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
         if is_mounted_so {

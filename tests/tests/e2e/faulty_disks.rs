@@ -81,6 +81,9 @@ fn new_files_avoid_chains_with_a_full_member() {
 #[test]
 fn data_move_off_a_disk_that_other_programs_fill_while_clients_write() {
     let lab = Lab::open();
+    // Of a size, and apart: the others' room is not that of the machine's disk.
+    let target = |n: usize| lab.folder().join(format!("data/ds{n}/target"));
+    let _others: Vec<SmallDisk> = (1..DATA_SERVERS).map(|n| SmallDisk::mount(&target(n), "1800m")).collect();
     let (cluster, disk) = cluster_with_copies(&lab, |path| SmallDisk::mount(path, "900m"));
     let (pnfs, v3) = (lab.client("pnfs"), lab.client("v3"));
     cluster.mount(&pnfs, "vers=4.2");

@@ -81,6 +81,21 @@ fn best_move(
     })
 }
 
+/// Says why targets stay as they are.
+fn say_in_vain(fills: &[Fill]) {
+    let percent = |fill: &Fill| (fill.share() * 100.0).round();
+    let (fullest, emptiest) = fills
+        .iter()
+        .map(percent)
+        .fold((0.0, 100.0), |(most, least): (f64, f64), share| (most.max(share), least.min(share)));
+    tracing::info!(
+        fullest,
+        emptiest,
+        "targets are not equally full (in per cent), and no chain can move: the emptier ones are nine tenths full, \
+         or on the nodes of the other copies, or the chains have too much or too little data"
+    );
+}
+
 /// True if these are the same targets, with about the same shares of used bytes.
 fn are_alike(before: &[Fill], now: &[Fill]) -> bool {
     let is_alike =
@@ -123,6 +138,9 @@ impl Cluster {
             let moves = self.next_moves(fills.clone(), &mut cleaned).await.unwrap_or_default();
             let is_cleaned_first = !self.chains.left_behind.targets().is_empty();
             in_vain = (moves.is_empty() && !is_cleaned_first).then(|| (fills, now()));
+            if let Some((fills, _)) = &in_vain {
+                say_in_vain(fills);
+            }
             if !moves.is_empty()
                 && let Err(error) = self.change_chains(&moves).await
             {

@@ -34,7 +34,7 @@ xdr_struct! {
         pub target: u64,
         /// Directory, for people.
         pub path: Bytes,
-        /// Capacity in bytes.
+        /// Capacity in bytes, without what is reserved for root.
         pub total: u64,
         /// Free bytes.
         pub free: u64,
