@@ -222,6 +222,7 @@ fn before(client: ClientId) -> Vec<Command> {
             name,
             addresses,
             service_address: None,
+            zone: String::new(),
             targets: targets.clone(),
             process: 1,
         }),

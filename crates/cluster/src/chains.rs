@@ -8,6 +8,7 @@
 //! ```
 
 mod adopt;
+mod apart;
 mod balance;
 mod known;
 pub(crate) mod lease;
@@ -16,6 +17,7 @@ mod make;
 mod open;
 mod placement;
 mod room;
+mod sites;
 mod step;
 mod stop;
 mod watch;

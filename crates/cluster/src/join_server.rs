@@ -400,6 +400,7 @@ mod tests {
             name: "oak".into(),
             addresses: vec!["10.0.0.2:2050".into()],
             service_address: None,
+            zone: String::new(),
             targets: vec![],
             process: 1,
         };

@@ -91,6 +91,7 @@ mod tests {
                 name: String::new(),
                 addresses: vec![],
                 service_address: None,
+                zone: String::new(),
                 targets: vec![],
                 process,
             };

@@ -259,7 +259,11 @@ fn data_server(args: &register::Args) -> Result<DataServer, Status> {
     };
     let targets = args.targets.iter().map(|space| TargetId(space.target)).collect();
     let (id, name, process) = (DataServerId(args.server), text(&args.name)?, args.process);
-    Ok(DataServer { id, name, addresses, service_address, targets, process })
+    let zone = text(&args.zone)?;
+    if zone.len() > NAME_BYTES_MAX || zone.chars().any(char::is_control) {
+        return Err(Status::Invalid);
+    }
+    Ok(DataServer { id, name, addresses, service_address, zone, targets, process })
 }
 
 /// True if clients of many machines can connect to this address.
@@ -281,6 +285,7 @@ mod tests {
             name,
             addresses: vec![address.into()],
             service_address: Bytes::new(),
+            zone: Bytes::new(),
             targets: vec![],
             version,
             map_version: 0,
@@ -310,5 +315,14 @@ mod tests {
         }
         let long = register::Args { name: vec![b'x'; 256].into(), ..args("10.0.0.5:2050") };
         assert_eq!(data_server(&long), Err(Status::Invalid));
+        let in_zone = |zone: &str| {
+            let zone = Bytes::copy_from_slice(zone.as_bytes());
+            data_server(&register::Args { zone, ..args("10.0.0.5:2050") }).map(|server| server.zone)
+        };
+        assert_eq!(in_zone("rack-1"), Ok("rack-1".into()));
+        assert_eq!(
+            (in_zone("a\nb"), in_zone(&"x".repeat(256))),
+            (Err(Status::Invalid), Err(Status::Invalid))
+        );
     }
 }

@@ -514,6 +514,8 @@ pub struct DataServer {
     /// Service address and port for clients: `10.0.0.105:2050`. While this data server is silent, another one
     /// holds the address. None: clients use the addresses above.
     pub service_address: Option<String>,
+    /// Its zone, such as a rack, whose machines one fault may take together; empty: none is known.
+    pub zone: String,
     /// Its targets.
     pub targets: Vec<TargetId>,
     /// Random number of the present run of its process.

@@ -123,6 +123,7 @@ async fn beat(address: Address, peer: Peer, objects: Arc<Mutex<Objects>>) {
             name: Bytes::from(format!("ds{address}")),
             addresses: vec![Bytes::from(socket_address(address).to_string())],
             service_address: Bytes::new(),
+            zone: Bytes::new(),
             targets: vec![space],
             version: Bytes::from_static(b"0.1.0"),
             map_version: 0,

@@ -27,7 +27,7 @@ const TOO_SMALL: u64 = 2000;
 /// Parts in ten of a target's bytes that may be used after a move.
 const TENTHS_MAX: u64 = 9;
 /// Chains that move at a time.
-const MOVES_MAX: usize = 16;
+pub(super) const MOVES_MAX: usize = 16;
 /// Interval between two looks at the targets.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Time without a count of bytes after one that led to no move, while targets stay as full as they are.
@@ -37,8 +37,8 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A target and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Fill {
-    target: TargetId,
+pub(super) struct Fill {
+    pub(super) target: TargetId,
     total: u64,
     used: u64,
 }
@@ -46,6 +46,11 @@ struct Fill {
 impl Fill {
     fn share(&self) -> f64 {
         self.used as f64 / self.total.max(1) as f64
+    }
+
+    /// True if nothing may move there.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.used >= self.total / 10 * TENTHS_MAX
     }
 }
 
@@ -124,6 +129,13 @@ impl Cluster {
                 continue;
             }
             let fills = self.fills();
+            let apart = self.moves_apart(&fills);
+            if !apart.is_empty() {
+                if let Err(error) = self.change_chains(&apart).await {
+                    tracing::warn!(%error, "copies cannot move apart, retrying");
+                }
+                continue;
+            }
             let shares = || fills.iter().map(Fill::share);
             if shares().fold(0.0, f64::max) - shares().fold(1.0, f64::min) <= WITHIN {
                 continue;
@@ -193,8 +205,8 @@ impl Cluster {
         let (chains, known) = (self.chains(), Known::of(self));
         let can_take = |id: ChainId, from: TargetId, to: TargetId| {
             chains.get(&id).is_some_and(|chain| {
-                let gets_closer = known.is_beside(chain, from, to) && !known.is_beside(chain, from, from);
-                known.can_take(chain, from, to) && !gets_closer
+                let shared = |target| known.sites.shared(chain, from, target);
+                known.can_take(chain, from, to) && shared(to) <= shared(from)
             })
         };
         let mut moves = Vec::new();

@@ -1,7 +1,6 @@
 //! What the leader knows of targets, for the steps of chains.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use namespace::{
@@ -10,7 +9,7 @@ use namespace::{
 use parking_lot::Mutex;
 use wire::data::TargetCondition;
 
-use super::machines;
+use super::sites::Sites;
 use super::step::{Presence, Targets};
 use crate::cluster::Cluster;
 
@@ -23,8 +22,7 @@ const TRY_FULL_EVERY: Duration = Duration::from_secs(30);
 /// State of all targets at one time.
 pub(super) struct Known {
     presence: BTreeMap<TargetId, Presence>,
-    servers: BTreeMap<TargetId, DataServerId>,
-    machines: BTreeMap<TargetId, IpAddr>,
+    pub(super) sites: Sites,
     /// Chains of each target, and those of them that are refilled; with the steps of this look.
     load: Mutex<BTreeMap<TargetId, Load>>,
     now_seconds: i64,
@@ -52,12 +50,11 @@ impl Known {
         let conditions: BTreeMap<TargetId, TargetCondition> =
             reports.iter().map(|report| (report.target, report.condition)).collect();
         let leases = &cluster.chains.leases;
-        let (mut presence, mut servers) = (BTreeMap::new(), BTreeMap::new());
+        let mut presence = BTreeMap::new();
         for server in map.present_data_servers() {
             let (is_held, is_over) = (leases.is_held(server.id, now), over.contains(&server.id));
             let drains = map.state(NodeKey::DataServer(server.id)) >= NodeState::Draining;
             for target in &server.targets {
-                servers.insert(*target, server.id);
                 let condition = conditions.get(target);
                 // Damaged blocks are mended from other members.
                 let serves = [TargetCondition::Ok, TargetCondition::Full, TargetCondition::Damaged];
@@ -90,8 +87,8 @@ impl Known {
         }
         let replace_after = cluster.settings().replace_after;
         let now_seconds = cluster.group.now().seconds;
-        let machines = machines(&map);
-        Self { presence, servers, machines, load: Mutex::new(load), now_seconds, replace_after }
+        let sites = Sites::of(&map);
+        Self { presence, sites, load: Mutex::new(load), now_seconds, replace_after }
     }
 
     /// Time since the member's last change of state.
@@ -107,20 +104,33 @@ impl Known {
     /// True if `target` can take the place of a member of this chain: it is well, has little to refill, and its
     /// data server has no other member.
     pub(super) fn can_take(&self, chain: &Chain, instead_of: TargetId, target: TargetId) -> bool {
-        let server = self.servers.get(&target);
-        let is_taken = |other| self.servers.get(&other) == server;
+        let server = |target| self.sites.get(target).map(|site| site.server);
+        let is_taken = |other| server(other) == server(target);
         let refills = self.load.lock().get(&target).map_or(0, |load| load.refills);
-        server.is_some()
+        server(target).is_some()
             && self.presence(target) == Presence::Well
             && !chain.has(target)
             && !Self::others(chain, instead_of).any(is_taken)
             && refills < REFILLS_OF_TARGET_MAX
     }
 
-    /// True if `target` is on a machine with another member of this chain.
-    pub(super) fn is_beside(&self, chain: &Chain, instead_of: TargetId, target: TargetId) -> bool {
-        let machine = self.machines.get(&target);
-        machine.is_some() && Self::others(chain, instead_of).any(|other| self.machines.get(&other) == machine)
+    /// Number of chains that the target is a member of, with those of the steps of this look.
+    pub(super) fn chains_on(&self, target: TargetId) -> usize {
+        self.load.lock().get(&target).map_or(0, |load| load.chains)
+    }
+
+    /// The best target in the place of a member, of those that `is_fit`: it shares least with the others, and has
+    /// fewest chains.
+    pub(super) fn best_place(
+        &self,
+        chain: &Chain,
+        instead_of: TargetId,
+        is_fit: impl Fn(TargetId) -> bool,
+    ) -> Option<TargetId> {
+        let can = |target: &TargetId| self.can_take(chain, instead_of, *target) && is_fit(*target);
+        let shared = |target| self.sites.shared(chain, instead_of, target);
+        let order = |target: &TargetId| (shared(*target), self.chains_on(*target), *target);
+        self.presence.keys().copied().filter(can).min_by_key(order)
     }
 
     /// True if the target serves, and is to stay.
@@ -148,12 +158,7 @@ impl Targets for Known {
     }
 
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {
-        let can = |target: &&TargetId| self.can_take(chain, instead_of, **target);
-        // On a machine without another member, if there is one.
-        let chains = |target| self.load.lock().get(&target).map_or(0, |load| load.chains);
-        let order =
-            |target: &&TargetId| (self.is_beside(chain, instead_of, **target), chains(**target), **target);
-        self.presence.keys().filter(can).min_by_key(order).copied()
+        self.best_place(chain, instead_of, |_| true)
     }
 
     fn is_overdue(&self, member: &ChainMember) -> bool {

@@ -1,14 +1,15 @@
 //! Chains for the targets that there are, made in advance.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use namespace::{
     CHAINS_OF_COMMAND_MAX, COPIES_MAX, ChainId, Command, NewChain, NodeKey, NodeState, TargetId,
 };
 
-use super::placement::{Place, make_chains};
-use super::{COPIES_IF_AUTO, machine, machines};
+use super::placement::{Place, Unplaceable, check_zones, make_chains};
+use super::sites::Site;
+use super::{COPIES_IF_AUTO, machine};
 use crate::cluster::Cluster;
 use crate::error::{AdminError, ClusterError};
 
@@ -19,7 +20,7 @@ impl Cluster {
     /// Makes chains of this many targets, unless there are some.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] if there are too few data servers.
+    /// [`AdminError::Invalid`] if there are too few data servers, or too few zones.
     pub async fn ensure_chains(&self, copies: u8) -> Result<(), AdminError> {
         let is_there = |chain: &namespace::Chain| chain.copies == copies && !chain.is_of_one_for_now();
         if copies < 2 || self.chains().values().any(is_there) {
@@ -28,19 +29,21 @@ impl Cluster {
         if usize::from(copies) > COPIES_MAX {
             return Err(AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}")));
         }
-        let made =
-            self.new_chains(usize::from(copies)).map_err(|why| AdminError::Invalid(why.to_string()))?;
+        let (copies, places) = (usize::from(copies), self.places());
+        let made = check_zones(&places, copies).and_then(|()| self.new_chains(&places, copies));
+        let made = made.map_err(|why| AdminError::Invalid(why.to_string()))?;
         self.propose_chains(made).await.map_err(AdminError::from)
     }
 
-    /// Makes chains for targets that have fewer than others.
+    /// Makes chains for targets that have fewer than others. Copies share a zone, or a machine, where there are too few:
+    /// they move apart when there are more.
     pub(super) async fn make_missing_chains(&self) -> Result<(), ClusterError> {
         for copies in 2..=COPIES_MAX {
             let is_default = usize::from(self.wanted_copies()) == copies;
             let is_used =
                 is_default || self.chains().values().any(|chain| usize::from(chain.copies) == copies);
             // Too few data servers now: those that are away come back, or are replaced.
-            if is_used && let Ok(made) = self.new_chains(copies) {
+            if is_used && let Ok(made) = self.new_chains(&self.places(), copies) {
                 self.propose_chains(made).await?;
             }
         }
@@ -53,7 +56,8 @@ impl Cluster {
         self.settings().stripe(if machines.len() > 1 { COPIES_IF_AUTO } else { 1 }).copies
     }
 
-    fn new_chains(&self, copies: usize) -> Result<Vec<NewChain>, super::placement::Unplaceable> {
+    /// Targets that chains can have.
+    fn places(&self) -> Vec<Place> {
         let (map, lost) = (self.map(), self.data_servers.lost_targets());
         let reports = self.data_servers.report();
         let mut places = Vec::new();
@@ -67,14 +71,17 @@ impl Cluster {
                     continue;
                 };
                 let weight = u32::try_from(report.total_bytes / WEIGHT_BYTES).unwrap_or(u32::MAX).max(1);
-                places.push(Place { target: *target, server: server.id, zone: String::new(), weight });
+                places.push(Place { target: *target, site: Site::of(server), weight });
             }
         }
-        spread_over_machines(&mut places, &machines(&map), copies);
+        places
+    }
+
+    fn new_chains(&self, places: &[Place], copies: usize) -> Result<Vec<NewChain>, Unplaceable> {
         let members = |chain: &namespace::Chain| chain.members.iter().map(|m| m.target).collect();
         let existing: Vec<Vec<TargetId>> =
             self.chains().values().filter(|chain| usize::from(chain.copies) == copies).map(members).collect();
-        let made = make_chains(&places, copies, &existing)?;
+        let made = make_chains(places, copies, &existing)?;
         let chain = |targets| NewChain { id: ChainId(self.group.entropy.u64()), targets };
         Ok(made.into_iter().map(chain).collect())
     }
@@ -88,45 +95,5 @@ impl Cluster {
         }
         tracing::info!(chains = chains.len(), copies = chains[0].targets.len(), "chains of targets are made");
         self.follow_map()
-    }
-}
-
-/// Makes each machine a zone, if there are enough: no chain has two targets on one machine then.
-fn spread_over_machines(places: &mut [Place], machines: &BTreeMap<TargetId, IpAddr>, copies: usize) {
-    let of = |place: &Place| machines.get(&place.target);
-    let different: BTreeSet<&IpAddr> = places.iter().filter_map(of).collect();
-    if different.len() >= copies {
-        for place in places {
-            place.zone = machines.get(&place.target).map(ToString::to_string).unwrap_or_default();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use namespace::DataServerId;
-
-    use super::*;
-
-    #[test]
-    fn copies_are_on_different_machines_where_there_are_enough() {
-        let place = |id: u64| Place {
-            target: TargetId(id),
-            server: DataServerId(id),
-            zone: String::new(),
-            weight: 1,
-        };
-        // Two data servers on each of two machines.
-        let machines: BTreeMap<TargetId, IpAddr> =
-            (0..4).map(|id| (TargetId(id), IpAddr::from([10, 0, 0, id as u8 / 2]))).collect();
-        let chains = |copies| {
-            let mut places: Vec<Place> = (0..4).map(place).collect();
-            spread_over_machines(&mut places, &machines, copies);
-            make_chains(&places, copies, &[]).expect("there are enough")
-        };
-        for chain in chains(2) {
-            assert_ne!(machines[&chain[0]], machines[&chain[1]], "{chain:?}");
-        }
-        assert!(chains(3).iter().all(|chain| chain.len() == 3), "on three data servers");
     }
 }

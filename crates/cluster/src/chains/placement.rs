@@ -4,7 +4,7 @@
 //! repair after its loss are spread over all others. Each chain is made in three steps:
 //!
 //! ```text
-//! least loaded target ─▶ other nodes, zones: fewest chains shared, at most one chain more than the least ─▶ head
+//! least loaded target ─▶ other sites: fewest chains shared, at most one chain more than the least ─▶ head
 //! ```
 //!
 //! **Bound.** For T equal targets, each on a node of its own, with c chains each and k copies (tests: 3 to 1000
@@ -14,20 +14,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use namespace::{DataServerId, TargetId};
+use namespace::TargetId;
+
+use super::sites::Site;
 
 /// Chains of a target of average weight.
 pub const CHAINS_OF_TARGET: usize = 64;
 
 /// Target for chains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub(super) struct Place {
     /// The target.
     pub target: TargetId,
-    /// Its data server: a chain has one target of each.
-    pub server: DataServerId,
-    /// Its zone, such as a rack; a chain has one target of each zone. Empty on all targets: no zones.
-    pub zone: String,
+    /// Its site: a chain has one target of each data server, and of each zone and machine as far as there are
+    /// enough.
+    pub site: Site,
     /// Its share of the chains, such as its size in TiB; at least 1.
     pub weight: u32,
 }
@@ -68,12 +69,12 @@ pub enum Unplaceable {
 ///
 /// # Errors
 /// [`Unplaceable`].
-pub fn make_chains(
+pub(super) fn make_chains(
     places: &[Place],
     copies: usize,
     existing: &[Vec<TargetId>],
 ) -> Result<Vec<Vec<TargetId>>, Unplaceable> {
-    check(places, copies)?;
+    check_nodes(places, copies)?;
     let mut table = Table::new(places);
     existing.iter().for_each(|chain| table.note(chain));
     let mut made = Vec::new();
@@ -84,17 +85,23 @@ pub fn make_chains(
     Ok(made)
 }
 
-fn check(places: &[Place], copies: usize) -> Result<(), Unplaceable> {
+fn check_nodes(places: &[Place], copies: usize) -> Result<(), Unplaceable> {
     if copies == 0 {
         return Err(Unplaceable::NoCopies);
     }
-    let nodes = places.iter().map(|place| place.server).collect::<BTreeSet<_>>().len();
-    if nodes < copies {
-        return Err(Unplaceable::Nodes { copies, nodes });
-    }
-    let zones: BTreeSet<_> = places.iter().map(|place| &place.zone).filter(|zone| !zone.is_empty()).collect();
-    let without: BTreeSet<_> =
-        places.iter().filter(|place| place.zone.is_empty()).map(|p| p.server).collect();
+    let nodes = places.iter().map(|place| place.site.server).collect::<BTreeSet<_>>().len();
+    if nodes < copies { Err(Unplaceable::Nodes { copies, nodes }) } else { Ok(()) }
+}
+
+/// Checks that each copy can have a zone of its own, if there are zones.
+///
+/// # Errors
+/// [`Unplaceable`].
+pub(super) fn check_zones(places: &[Place], copies: usize) -> Result<(), Unplaceable> {
+    let (without, with): (Vec<&Place>, Vec<&Place>) =
+        places.iter().partition(|place| place.site.zone.is_empty());
+    let zones: BTreeSet<_> = with.iter().map(|place| &place.site.zone).collect();
+    let without: BTreeSet<_> = without.iter().map(|place| place.site.server).collect();
     match (zones.len(), without.len()) {
         (0, _) => Ok(()),
         (_, without @ 1..) => Err(Unplaceable::SomeWithoutZone(without)),
@@ -162,13 +169,13 @@ impl<'a> Table<'a> {
 
     /// The next member beside these.
     fn next(&self, members: &[usize]) -> Option<usize> {
-        let fits = |at: &usize| {
-            members.iter().all(|member| {
-                let (one, other) = (&self.places[*at], &self.places[*member]);
-                one.server != other.server && (one.zone.is_empty() || one.zone != other.zone)
-            })
-        };
-        let can: Vec<usize> = (0..self.places.len()).filter(fits).collect();
+        let site = |at: usize| &self.places[at].site;
+        let is_on_others = |at: &usize| members.iter().all(|member| site(*at).server != site(*member).server);
+        let shared = |at: usize| site(at).shared(members.iter().map(|member| site(*member)));
+        let others: Vec<_> = (0..self.places.len()).filter(is_on_others).map(|at| (at, shared(at))).collect();
+        let apart = others.iter().map(|(_, shared)| *shared).min()?;
+        let can: Vec<usize> =
+            others.into_iter().filter(|(_, shared)| *shared == apart).map(|(at, _)| at).collect();
         let least = can.iter().map(|at| self.relative(*at, 1)).min()?;
         // Not yet a chain ahead of the least loaded.
         let even = can.into_iter().filter(|at| self.relative(*at, 0) <= least);

@@ -24,6 +24,8 @@ pub struct KnownTarget {
     pub target: TargetId,
     /// The data server that has it; none: no data server has it now.
     pub server: Option<String>,
+    /// Zone of the data server; empty: none.
+    pub zone: String,
     /// Its directory there; empty: not known.
     pub path: String,
     /// Lost, or in use.
@@ -70,6 +72,7 @@ impl Cluster {
             KnownTarget {
                 target,
                 server: server.map(|server| server.name.clone()),
+                zone: server.map(|server| server.zone.clone()).unwrap_or_default(),
                 path: path.or_else(|| self.data_servers.lost_path(target)).unwrap_or_default(),
                 state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },
                 is_alive: report.is_some_and(|report| report.alive),

@@ -164,6 +164,9 @@ pub(crate) struct KnownTarget {
     pub id: String,
     /// Data server of the target; none: no data server has the target now.
     pub server: Option<String>,
+    /// Zone of the data server; empty: none.
+    #[serde(default)]
+    pub zone: String,
     pub path: String,
     /// "in use", "missing", "away" or "lost".
     pub state: String,

@@ -29,6 +29,7 @@ fn shown(known: KnownTarget) -> api::KnownTarget {
     api::KnownTarget {
         id: format!("{:016x}", known.target.0),
         server: known.server.clone(),
+        zone: known.zone.clone(),
         path: known.path.clone(),
         state: match (known.state, known.is_alive) {
             (TargetState::Lost, _) => "lost",

@@ -43,6 +43,10 @@ pub(crate) struct NodeSetupArgs {
     /// while this one is dead or hangs
     #[arg(long, value_name = "ADDR")]
     pub data_service_address: Option<IpAddr>,
+    /// What one fault may take together with other data servers, such as a rack: copies are kept in different
+    /// zones
+    #[arg(long, value_name = "NAME", value_parser = name::parse)]
+    pub zone: Option<String>,
     /// Where clients mount; the data server is on the port after it, and the other metaservers come on the
     /// third
     #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]

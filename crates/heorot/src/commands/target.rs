@@ -33,8 +33,17 @@ fn list(client: &AdminClient, json: bool) -> Result<(), Failure> {
 
 /// Bytes in the trash count as free; the reserve does not.
 fn table(targets: &[KnownTarget]) -> String {
-    let headings =
-        ["target", "state", "total", "free", "trash", "reserve", "chains", "data server and directory"];
+    let headings = [
+        "target",
+        "state",
+        "total",
+        "free",
+        "trash",
+        "reserve",
+        "chains",
+        "zone",
+        "data server and directory",
+    ];
     let mut rows = vec![headings.map(String::from).to_vec()];
     rows.extend(targets.iter().map(|target| {
         let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".into(), size::show);
@@ -50,6 +59,7 @@ fn table(targets: &[KnownTarget]) -> String {
             bytes(target.trash_bytes),
             bytes(target.reserve_bytes),
             target.chains.to_string(),
+            if target.zone.is_empty() { "-".into() } else { target.zone.clone() },
             place,
         ]
     }));
@@ -83,6 +93,7 @@ mod tests {
         let target = KnownTarget {
             id: "00000000000000ff".into(),
             server: Some("ds0".into()),
+            zone: "r1".into(),
             path: "/a".into(),
             state: "in use".into(),
             total_bytes: Some(100 << 30),
@@ -93,6 +104,7 @@ mod tests {
         };
         let gone = KnownTarget {
             server: None,
+            zone: String::new(),
             state: "away".into(),
             total_bytes: None,
             free_bytes: None,
@@ -102,9 +114,9 @@ mod tests {
             ..target.clone()
         };
         let expected = "\
-target            state     total    free  trash  reserve  chains  data server and directory
-00000000000000ff  in use  100 GiB  60 GiB  3 GiB  128 MiB      64  ds0:/a
-00000000000000ff  away          -       -      -        -       0  -
+target            state     total    free  trash  reserve  chains  zone  data server and directory
+00000000000000ff  in use  100 GiB  60 GiB  3 GiB  128 MiB      64  r1    ds0:/a
+00000000000000ff  away          -       -      -        -       0  -     -
 ";
         assert_eq!(table(&[target, gone]), expected);
     }

@@ -11,10 +11,11 @@ use super::{ConfigError, Document, LOG, Parsed, Reader, address, log, path, path
 use command_line::logging;
 use dataserver::{Checks, Verify};
 
-pub(crate) const KEYS: [&str; 15] = [
+pub(crate) const KEYS: [&str; 16] = [
     "listen",
     "advertise",
     "service_address",
+    "zone",
     "metaserver",
     "secret_file",
     "data_dir",
@@ -40,6 +41,8 @@ pub(crate) struct DsConfig {
     pub advertise: SocketAddr,
     /// Address for clients, which another data server holds while this one is silent.
     pub service_address: Option<IpAddr>,
+    /// What one fault may take together with others, such as a rack.
+    pub zone: Option<String>,
     /// Metaservers, each as host or address, and port.
     pub metaservers: Vec<String>,
     pub secret_file: PathBuf,
@@ -86,6 +89,9 @@ impl DsConfig {
             listen,
             advertise,
             service_address,
+            zone: r.optional("zone", "a name of at most 64 bytes, such as \"rack-1\"", |v| {
+                crate::node::name::parse(&string(v)?)
+            })?,
             metaservers: r.required("metaserver", METASERVER, |v| match v.as_array() {
                 Some(all) if all.is_empty() => Err("it is empty".into()),
                 Some(all) => all.iter().map(|v| host_and_port(v.get_ref())).collect(),
@@ -207,6 +213,7 @@ mod tests {
                 "service_address = '127.0.0.9'\ntargets = ['/a']",
                 "`service_address` is not right: 127.0.0.9 cannot move between machines",
             ),
+            ("zone = 'rack 1'\ntargets = ['/a']", "`zone` is not right: \"rack 1\" has ' ' in it"),
             ("verify = 'never'\ntargets = ['/a']", "`verify` is not right: \"never\" is neither"),
             ("scrub_rate = 0\ntargets = ['/a']", "`scrub_rate` is not right: nothing would be read"),
             ("scrub_time = 'soon'\ntargets = ['/a']", "`scrub_time` is not right"),

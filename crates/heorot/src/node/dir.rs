@@ -46,6 +46,7 @@ pub(crate) struct Plan {
     pub data_server: bool,
     targets: Vec<PathBuf>,
     data_service_address: Option<IpAddr>,
+    zone: Option<String>,
     port: u16,
     admin: SocketAddr,
 }
@@ -63,16 +64,16 @@ impl Plan {
         let dir = absolute(&args.dir)?;
         let name = args.name.clone().unwrap_or_else(ds::host_name);
         let (metaserver, data_server) = (args.roles.contains(&Role::Mds), args.roles.contains(&Role::Ds));
-        if !data_server && !args.targets.is_empty() {
-            return Err(Failure::new(
-                "--target is for a data server, and --role does not have ds; add it, or leave --target out",
-            ));
-        }
-        if !data_server && args.data_service_address.is_some() {
-            return Err(Failure::new(
-                "--data-service-address is for a data server, and --role does not have ds; add it, or leave \
-                 --data-service-address out",
-            ));
+        for (option, is_given) in [
+            ("--target", !args.targets.is_empty()),
+            ("--data-service-address", args.data_service_address.is_some()),
+            ("--zone", args.zone.is_some()),
+        ] {
+            if is_given && !data_server {
+                return Err(Failure::new(format!(
+                    "{option} is for a data server, and --role does not have ds; add it, or leave {option} out"
+                )));
+            }
         }
         let targets = match args.targets.as_slice() {
             [] => vec![dir.join("target")],
@@ -95,6 +96,7 @@ impl Plan {
             data_server,
             targets,
             data_service_address: args.data_service_address,
+            zone: args.zone.clone(),
             port: args.port,
             admin: args.admin,
         })
@@ -243,6 +245,7 @@ impl Plan {
         .collect();
         let own = self.data_service_address.map(|own| ("service_address".to_owned(), own.to_string().into()));
         settings.extend(own);
+        settings.extend(self.zone.clone().map(|zone| ("zone".to_owned(), zone.into())));
         let file = filled(DS_EXAMPLE, settings);
         DsConfig::parse(&self.dir.join(DS_FILE), &file)?;
         Ok(file)
@@ -338,14 +341,16 @@ mod tests {
             [("10.0.0.1", "0.0.0.0:2050"), ("127.0.0.9", "0.0.0.0:2050"), ("fd00::1", "[::]:2050")]
         {
             let service = if own.contains(':') { "fd00::105" } else { "10.0.0.105" };
-            let plan =
-                plan(&format!("heorot init --dir /n --address {own} --data-service-address {service}"));
+            let plan = plan(&format!(
+                "heorot init --dir /n --address {own} --zone r1 --data-service-address {service}"
+            ));
             plan.check_data_service_address(&[[10, 0, 0, 100].into()]).unwrap();
             let file = plan.ds_toml(&["10.0.0.1:2049".into()]).unwrap();
             assert!(file.contains(&format!("\nservice_address = \"{service}\"\n")), "{file}");
             assert_eq!(file.lines().count(), DS_EXAMPLE.lines().count(), "with all that it explains");
             let config = DsConfig::parse(Path::new("f"), &file).unwrap();
             assert_eq!(config.service_address, service.parse().ok());
+            assert_eq!(config.zone.as_deref(), Some("r1"));
             assert_eq!((config.listen, config.advertise), (listen.parse().unwrap(), plan.data()));
         }
     }

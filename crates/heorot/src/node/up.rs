@@ -181,6 +181,7 @@ async fn start_ds(
         listen_setting: LISTEN,
         advertise: address,
         service_address: None,
+        zone: String::new(),
         metaservers: vec![mds],
         targets: vec![data_dir.clone()],
         data_dir,

@@ -41,6 +41,8 @@ pub(crate) struct DsSettings {
     pub advertise: SocketAddr,
     /// Address for clients, which another data server holds while this one is silent.
     pub service_address: Option<IpAddr>,
+    /// Zone, such as a rack; none: empty.
+    pub zone: String,
     pub metaservers: Vec<SocketAddr>,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
@@ -112,7 +114,7 @@ impl RunningDs {
         let server = server.map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
         let service_address =
             settings.service_address.map(|address| SocketAddr::new(address, server.address().port()));
-        let reached = Reached { advertise: settings.advertise, service_address };
+        let reached = Reached { advertise: settings.advertise, service_address, zone: settings.zone.into() };
         let heartbeat = tokio::spawn(beat(Arc::clone(&data_server), reached, Arc::clone(&metaservers)));
         let holder = service_address
             .map(|own| AddressHolder::start(own.ip(), &data_server, &server, Arc::clone(&metaservers)));
@@ -168,6 +170,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         listen_setting: "`listen`",
         advertise: config.advertise,
         service_address: config.service_address,
+        zone: config.zone.clone().unwrap_or_default(),
         metaservers,
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),

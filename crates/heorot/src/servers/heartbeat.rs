@@ -22,13 +22,15 @@ const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Retry interval for a lost metaserver; a client waits for this.
 const RETRY: Duration = Duration::from_millis(300);
 
-/// Addresses of a data server.
-#[derive(Debug, Clone, Copy)]
+/// Addresses of a data server, and its zone.
+#[derive(Debug, Clone)]
 pub(crate) struct Reached {
     /// The machine's own, for servers, and for clients without a service address.
     pub advertise: SocketAddr,
     /// Service address for clients.
     pub service_address: Option<SocketAddr>,
+    /// Its zone; empty: none.
+    pub zone: Bytes,
 }
 
 /// Looks up lengths of objects at any metaserver, and at the next one if it does not answer.
@@ -63,7 +65,7 @@ impl ObjectLengths for MetaserverLengths {
 
 /// Registers `server` with all known metaservers: each needs its heartbeat.
 pub(crate) async fn beat(server: Arc<DataServer>, reached: Reached, metaservers: Arc<KnownMetaservers>) {
-    let beats = |peer| beat_one(Arc::clone(&server), reached, peer, Arc::clone(&metaservers));
+    let beats = |peer| beat_one(Arc::clone(&server), reached.clone(), peer, Arc::clone(&metaservers));
     let told = || {
         let (known, told) = (Arc::clone(&metaservers), Arc::clone(&server));
         // A task of its own: a disk that hangs must not stop the heartbeat.
@@ -97,7 +99,7 @@ async fn beat_one(
     let mut trouble: Option<String> = None;
     let mut known = false;
     loop {
-        let outcome = register(&server, reached, &peer, &metaservers).await;
+        let outcome = register(&server, &reached, &peer, &metaservers).await;
         let pause = match outcome {
             Ok(pause) => {
                 if trouble.take().is_some() || !known {
@@ -137,7 +139,7 @@ fn tell_chains(server: &DataServer, lease_begins: Duration, args: &register::Arg
 
 async fn register(
     server: &Arc<DataServer>,
-    reached: Reached,
+    reached: &Reached,
     peer: &Peer,
     metaservers: &KnownMetaservers,
 ) -> Result<Duration, String> {
@@ -152,6 +154,7 @@ async fn register(
         name: Bytes::copy_from_slice(server.name().as_bytes()),
         addresses: vec![Bytes::from(reached.advertise.to_string())],
         service_address: reached.service_address.map_or_else(Bytes::new, |own| Bytes::from(own.to_string())),
+        zone: reached.zone.clone(),
         targets,
         version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
         map_version: metaservers.map_version(obeyed),

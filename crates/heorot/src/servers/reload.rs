@@ -55,6 +55,7 @@ pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsC
                 ("listen", new.listen != started.listen),
                 ("advertise", new.advertise != started.advertise),
                 ("service_address", new.service_address != started.service_address),
+                ("zone", new.zone != started.zone),
                 ("metaserver", new.metaservers != started.metaservers),
                 ("secret_file", new.secret_file != started.secret_file),
                 ("data_dir", new.data_dir != started.data_dir),

@@ -20,3 +20,4 @@ mod small_disk;
 mod status;
 mod targets;
 mod trash;
+mod zones;

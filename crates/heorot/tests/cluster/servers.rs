@@ -187,10 +187,15 @@ impl Cluster {
 
     /// Starts data server `n`, the next one, with its target in `target<n>`.
     pub fn add_data_server(&mut self, n: usize) {
+        self.add_data_server_with(n, "");
+    }
+
+    /// The same, with more lines of its configuration.
+    pub fn add_data_server_with(&mut self, n: usize, lines: &str) {
         let (first, ip, secret) = (self.metaservers[0].0, own_ip(), self.file("secret"));
         let text = format!(
             "name = \"ds{n}\"\nlisten = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nmetaserver = \"{first}:{PORT}\"\n\
-             secret_file = {secret:?}\ndata_dir = {:?}\ntargets = [{:?}]\n",
+             secret_file = {secret:?}\ndata_dir = {:?}\ntargets = [{:?}]\n{lines}",
             self.file(&format!("ds{n}")),
             self.file(&format!("target{n}")),
         );

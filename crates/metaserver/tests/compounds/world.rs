@@ -86,6 +86,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         name: Bytes::from_static(b"ds"),
         addresses: vec![Bytes::copy_from_slice(address.as_bytes())],
         service_address: Bytes::new(),
+        zone: Bytes::new(),
         targets: vec![space],
         version: Bytes::from_static(b"0.1.0"),
         map_version: 0,

@@ -111,6 +111,7 @@ impl Scene {
             name: "ds".into(),
             addresses: vec![data.address().to_string().into()],
             service_address: bytes::Bytes::new(),
+            zone: bytes::Bytes::new(),
             targets: dataserver.space(),
             version: "0.1.0".into(),
             map_version: 0,

@@ -17,6 +17,7 @@ fn rich() -> World {
         name: "ds".to_string(),
         addresses,
         service_address: None,
+        zone: String::new(),
         targets: targets.clone(),
         process: 1,
     };

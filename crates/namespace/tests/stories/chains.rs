@@ -14,6 +14,7 @@ fn server(id: u64, process: u64) -> Command {
         name: format!("ds{id}"),
         addresses: vec![format!("10.0.0.{id}:2050")],
         service_address: None,
+        zone: String::new(),
         targets: vec![TargetId(10 * id)],
         process,
     })

@@ -10,6 +10,7 @@ fn server(id: u64, targets: &[u64]) -> DataServer {
         name: format!("ds{id}"),
         addresses: vec![format!("10.0.0.{id}:2050")],
         service_address: None,
+        zone: String::new(),
         targets: targets.iter().copied().map(TargetId).collect(),
         process: 1,
     }

@@ -48,6 +48,7 @@ async fn device(replica: &Replica) -> Result<DeviceId, Failure> {
         name: "ds".into(),
         addresses: vec!["127.0.0.1:2050".into()],
         service_address: None,
+        zone: String::new(),
         targets: targets.clone(),
         process: 1,
     };

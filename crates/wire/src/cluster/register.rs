@@ -18,6 +18,8 @@ xdr_struct! {
         pub addresses: Vec<Bytes>,
         /// Service address and port for clients, as text; empty: they use the addresses above.
         pub service_address: Bytes,
+        /// Zone, such as a rack, as text; empty: none.
+        pub zone: Bytes,
         /// All its storage targets.
         pub targets: Vec<TargetSpace>,
         /// Version of its program.

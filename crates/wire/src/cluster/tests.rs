@@ -31,6 +31,7 @@ fn calls() -> Vec<Call> {
             name: Bytes::from_static(b"ds5"),
             addresses: vec![Bytes::from_static(b"10.0.0.5:2050"), Bytes::from_static(b"[fd00::5]:2050")],
             service_address: Bytes::from_static(b"10.0.0.105:2050"),
+            zone: Bytes::from_static(b"rack-1"),
             targets: vec![target; 2],
             version: Bytes::from_static(b"0.1.0"),
             map_version: 6,

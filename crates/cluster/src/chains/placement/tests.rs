@@ -1,11 +1,18 @@
+use std::net::IpAddr;
+
+use namespace::DataServerId;
+
 use super::*;
 
 /// So many data servers with so many targets each.
 fn places(servers: usize, targets_of_each: usize) -> Vec<Place> {
     let one = |at: usize| Place {
         target: TargetId(1000 + at as u64),
-        server: DataServerId((at / targets_of_each) as u64),
-        zone: String::new(),
+        site: Site {
+            server: DataServerId((at / targets_of_each) as u64),
+            machine: None,
+            zone: String::new(),
+        },
         weight: 1,
     };
     (0..servers * targets_of_each).map(one).collect()
@@ -26,10 +33,11 @@ fn spread(places: &[Place], copies: usize, chains: &[Vec<TargetId>]) -> Spread {
     let by_target: BTreeMap<TargetId, &Place> = places.iter().map(|place| (place.target, place)).collect();
     for chain in chains {
         assert_eq!(chain.len(), copies);
-        let servers: BTreeSet<_> = chain.iter().map(|target| by_target[target].server).collect();
+        let servers: BTreeSet<_> = chain.iter().map(|target| by_target[target].site.server).collect();
         assert_eq!(servers.len(), copies, "each copy is on a node of its own: {chain:?}");
-        let zones: BTreeSet<_> = chain.iter().map(|target| &by_target[target].zone).collect();
-        assert!(zones.len() == copies || places.iter().all(|place| place.zone.is_empty()), "{chain:?}");
+        let zones: BTreeSet<_> = chain.iter().map(|target| &by_target[target].site.zone).collect();
+        let all: BTreeSet<_> = places.iter().map(|place| &place.site.zone).collect();
+        assert_eq!(zones.len(), copies.min(all.len()), "{chain:?}");
         for one in chain {
             for other in chain.iter().filter(|other| *other != one) {
                 *shared.entry((*one, *other)).or_default() += 1;
@@ -114,11 +122,37 @@ fn a_larger_target_has_more_chains() {
 fn chains_of_other_zones_only() {
     let mut places = places(9, 1);
     for (at, place) in places.iter_mut().enumerate() {
-        place.zone = format!("rack{}", at % 3);
+        place.site.zone = format!("rack{}", at % 3);
     }
-    let chains = make_chains(&places, 3, &[]).unwrap();
-    let load = spread(&places, 3, &chains).load;
-    assert!(within(&load, CHAINS_OF_TARGET as u64, 1), "{load:?}");
+    // Where there are too few, as many as there are.
+    for copies in [2, 3, 4] {
+        let chains = make_chains(&places, copies, &[]).unwrap();
+        let load = spread(&places, copies, &chains).load;
+        assert!(within(&load, CHAINS_OF_TARGET as u64, 1), "{copies}: {load:?}");
+    }
+}
+
+#[test]
+fn copies_are_on_different_machines_where_there_are_enough() {
+    // Two data servers on each of two machines.
+    let mut places = places(4, 1);
+    for (at, place) in places.iter_mut().enumerate() {
+        place.site.machine = Some(IpAddr::from([10, 0, 0, at as u8 / 2]));
+    }
+    let machine = |target: TargetId| places.iter().find(|place| place.target == target).unwrap().site.machine;
+    for chain in make_chains(&places, 2, &[]).unwrap() {
+        assert_ne!(machine(chain[0]), machine(chain[1]), "{chain:?}");
+    }
+    let of_three = make_chains(&places, 3, &[]).unwrap();
+    assert!(!of_three.is_empty() && of_three.iter().all(|chain| chain.len() == 3), "on three data servers");
+    // A zone counts for more than a machine.
+    for (at, place) in places.iter_mut().enumerate() {
+        place.site.zone = format!("rack{}", at % 2);
+    }
+    let zone = |target: TargetId| &places.iter().find(|place| place.target == target).unwrap().site.zone;
+    for chain in make_chains(&places, 2, &[]).unwrap() {
+        assert_ne!(zone(chain[0]), zone(chain[1]), "{chain:?}");
+    }
 }
 
 #[test]
@@ -144,10 +178,13 @@ fn what_cannot_be_is_refused_with_its_reason() {
     );
     assert_eq!(told(&places(2, 1), 0), "a chain has at least one copy");
     let mut zoned = places(4, 1);
+    let told = |places: &[Place], copies| check_zones(places, copies).unwrap_err().to_string();
+    assert_eq!(check_zones(&zoned, 3), Ok(()), "no zones");
     for (at, place) in zoned.iter_mut().enumerate() {
-        place.zone = format!("rack{}", at % 2);
+        place.site.zone = format!("rack{}", at % 2);
     }
+    assert_eq!(check_zones(&zoned, 2), Ok(()));
     assert!(told(&zoned, 3).starts_with("3 copies need 3 zones, and there are 2: "));
-    zoned[3].zone.clear();
+    zoned[3].site.zone.clear();
     assert!(told(&zoned, 2).starts_with("1 data servers have no zone"));
 }

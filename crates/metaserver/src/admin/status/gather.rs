@@ -96,7 +96,9 @@ impl Metaserver {
                     NodeKey::DataServer(id) => {
                         let targets = reports.iter().filter(|target| target.server == id);
                         let has_sole_copies = has_sole_copies(id);
-                        Some(DataServer { has_sole_copies, ..data_server(id.0, targets, node) })
+                        let registered = map.data_servers.iter().find(|server| server.id == id);
+                        let zone = registered.map(|server| server.zone.clone()).unwrap_or_default();
+                        Some(DataServer { has_sole_copies, zone, ..data_server(id.0, targets, node) })
                     }
                     NodeKey::Metaserver(_) => None,
                 })
@@ -107,7 +109,8 @@ impl Metaserver {
                 // Nothing waits for these.
                 all.retain(|id, _| !self.cluster.is_chain_lost(*id));
                 let counted = chains(&all, self.cluster.default_stripe().copies);
-                Chains { in_doubt: in_doubt as u64, ..counted }
+                let in_one_zone = self.cluster.chains_in_one_zone() as u64;
+                Chains { in_doubt: in_doubt as u64, in_one_zone, ..counted }
             },
             refused: self.refused_clients(),
             commands_given_up: replica::faults(),
@@ -159,6 +162,7 @@ fn data_server<'a>(
         id: hex(id),
         name: node.name.clone(),
         addresses: node.addresses.clone(),
+        zone: String::new(),
         state: state_word(node.state).into(),
         liveness: node.liveness,
         seen_ms: node.seen.map(|ago| ago.as_millis() as u64),
@@ -185,6 +189,7 @@ fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
         incomplete: all.values().filter(|chain| is_incomplete(chain)).count() as u64,
         waiting: all.len() as u64 - with(MemberState::In),
         in_doubt: 0,
+        in_one_zone: 0,
         copies_of_new_files,
     }
 }

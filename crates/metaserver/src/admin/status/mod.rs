@@ -85,6 +85,9 @@ pub struct Chains {
     /// Those of them that have waited since the group was restored from a backup.
     #[serde(default)]
     pub in_doubt: u64,
+    /// Chains whose copies share a zone: one fault may take several of them.
+    #[serde(default)]
+    pub in_one_zone: u64,
     /// Copies of new files in directories without a stripe policy.
     #[serde(default)]
     pub copies_of_new_files: u8,
@@ -163,6 +166,9 @@ pub struct DataServer {
     pub name: String,
     /// Addresses for clients and metaservers.
     pub addresses: Vec<String>,
+    /// Its zone, such as a rack; empty: none.
+    #[serde(default)]
+    pub zone: String,
     /// "serving" or "draining".
     pub state: String,
     /// Liveness.

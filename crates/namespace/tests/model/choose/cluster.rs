@@ -76,6 +76,7 @@ impl Chooser<'_> {
             name: "ds".to_string(),
             addresses,
             service_address: None,
+            zone: String::new(),
             targets,
             process,
         })
