@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use namespace::{
-    ChainId, ClientId, Command, DataServer, DeviceId, InodeId, Proposal, Reply, SessionId, read,
-};
+use namespace::{ChainId, ClientId, Command, DataServer, DeviceId, InodeId, Reply, SessionId, read};
 use parking_lot::Mutex;
-use replica::{AnswerFuture, Observer};
+use replica::{AnswerFuture, Applied, Observer};
 use tokio::sync::{Notify, mpsc, oneshot};
 use wire::peer::Call;
 
@@ -107,7 +105,12 @@ impl Seen {
 }
 
 impl Observer for Upcalls {
-    fn applied(&self, _index: u64, proposal: &Proposal, reply: &Reply) {
+    fn applied(&self, applied: &Applied<'_>) {
+        let Applied { proposal, reply, leaves_work, .. } = *applied;
+        // A refusal, too, can end clients whose leases ran out.
+        if leaves_work {
+            self.seen.flag(DEFERRED);
+        }
         if let Reply::Refused(_) | Reply::Delegated { .. } = reply {
             return;
         }
@@ -117,7 +120,7 @@ impl Observer for Upcalls {
             | Command::DelegationReturn { .. }
             | Command::Close { .. }
             | Command::RemoveLeftovers => {
-                self.seen.flag(RETURNED | UNLOCKED | DEFERRED);
+                self.seen.flag(RETURNED | UNLOCKED);
             }
             Command::DelegationRevoke { client, .. } => {
                 self.seen.event(Event::Revoked(*client));
@@ -128,9 +131,6 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Acknowledged(*client));
                 self.seen.flag(UNLOCKED);
             }
-            // Truncations need no flag: their metaserver has the leader do them, and the leader does them
-            // later if that metaserver died.
-            Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(DEFERRED),
             Command::PutDataServer(server) => {
                 self.seen.event(Event::DataServer(server.clone()));
                 self.seen.event(Event::Map);

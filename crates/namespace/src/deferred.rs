@@ -28,6 +28,7 @@ pub(crate) fn truncate(
 /// Records that all data servers of `inode` must know its epoch. A pending truncation tells them, too: it is
 /// recorded again, so that an outcome with an earlier epoch does not count.
 pub(crate) fn fence(plan: &mut Plan<'_>, inode: &Inode, layout: FileLayout) -> Result<(), StoreError> {
+    plan.leave_work();
     if let Some(size) = take_truncation(plan, inode)? {
         return truncate(plan, inode, layout, size).map(drop);
     }
@@ -52,6 +53,7 @@ pub(crate) fn remove_objects(
 ) -> Result<(), StoreError> {
     take_truncation(plan, inode)?;
     take_fence(plan, inode)?;
+    plan.leave_work();
     add(plan, inode, layout, DeferredKind::Remove).map(drop)
 }
 

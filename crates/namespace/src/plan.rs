@@ -70,15 +70,25 @@ pub(crate) struct Plan<'a> {
 
 /// Changes of a command, in the order of their keys: the new value of each key; none: a deletion.
 #[derive(Clone, Default)]
-pub struct Changes(BTreeMap<Key, Option<Vec<u8>>>);
+pub struct Changes {
+    records: BTreeMap<Key, Option<Vec<u8>>>,
+    leaves_work: bool,
+}
 
 impl Changes {
+    /// True if the command leaves work to the leader: objects to remove or to fence, or leftovers. Requests may wait
+    /// for it. Truncations are none: the metaserver with the request has the leader do them.
+    #[must_use]
+    pub fn leaves_work(&self) -> bool {
+        self.leaves_work
+    }
+
     /// Makes the changes in the store.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub fn commit(self, edit: &mut dyn Edit) -> Result<(), StoreError> {
-        for (key, change) in self {
+        for (key, change) in self.records {
             match change {
                 Some(value) => edit.put(&key, &value)?,
                 None => edit.delete(&key)?,
@@ -93,7 +103,7 @@ impl IntoIterator for Changes {
     type IntoIter = std::collections::btree_map::IntoIter<Vec<u8>, Option<Vec<u8>>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.records.into_iter()
     }
 }
 
@@ -169,7 +179,12 @@ impl<'a> Plan<'a> {
     }
 
     fn change(&mut self, key: &[u8], value: Option<Vec<u8>>) {
-        self.changes.0.insert(key.to_vec(), value);
+        self.changes.records.insert(key.to_vec(), value);
+    }
+
+    /// Notes that the command leaves work to the leader: see [`Changes::leaves_work`].
+    pub fn leave_work(&mut self) {
+        self.changes.leaves_work = true;
     }
 
     /// Changes the counters, and returns the result of `change`.
@@ -190,7 +205,7 @@ impl<'a> Plan<'a> {
 
     /// True if the command has changed as many records as it may: the rest of its work becomes a leftover.
     pub fn is_full(&self) -> bool {
-        self.changes.0.len() >= RECORDS_OF_COMMAND_MAX
+        self.changes.records.len() >= RECORDS_OF_COMMAND_MAX
     }
 
     /// Returns the changes, with the counters.
@@ -230,7 +245,7 @@ impl<'a> Plan<'a> {
 
 impl View for Plan<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.changes.0.get(key) {
+        match self.changes.records.get(key) {
             Some(change) => Ok(change.clone()),
             None => self.base.get(key),
         }
@@ -241,7 +256,7 @@ impl View for Plan<'_> {
             return Ok(());
         }
         let range = (Bound::Included(from), Bound::Excluded(to));
-        let mut changes = self.changes.0.range::<[u8], _>(range).peekable();
+        let mut changes = self.changes.records.range::<[u8], _>(range).peekable();
         if changes.peek().is_none() {
             return self.base.scan(from, to, visit); // the usual case
         }

@@ -8,10 +8,9 @@ use std::time::Duration;
 use cluster::{Begin, Rules, ThisServer};
 use host::{Clock, Entropy, SeededEntropy, WallTime};
 use metaserver::{Follower, Metaserver, MetaserverConfig, Upcalls};
-use namespace::{Proposal, Reply};
 use nfs::{PeerKey, Server};
 use parking_lot::Mutex;
-use replica::{AnswerFuture, Observer, Replica};
+use replica::{AnswerFuture, Applied, Observer, Replica};
 use tokio::time::Instant;
 use wire::handle::HandleKey;
 
@@ -73,9 +72,9 @@ pub struct ServiceObserver {
 }
 
 impl Observer for ServiceObserver {
-    fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply) {
-        self.history.applied(index, proposal, reply);
-        self.upcalls.applied(index, proposal, reply);
+    fn applied(&self, applied: &Applied<'_>) {
+        self.history.applied(applied);
+        self.upcalls.applied(applied);
     }
 
     fn replaced(&self) {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Proposal, Reply};
-use replica::{AnswerFuture, CallFuture, Channel, Member as ReplicaMember, Observer, Transport, Unreachable};
+use replica::{
+    AnswerFuture, Applied, CallFuture, Channel, Member as ReplicaMember, Observer, Transport, Unreachable,
+};
 
 use crate::net::{Address, Call, CallAnswer};
 use crate::shared::Shared;
@@ -54,10 +55,11 @@ pub(crate) struct HistoryObserver {
 }
 
 impl Observer for HistoryObserver {
-    fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply) {
+    fn applied(&self, applied: &Applied<'_>) {
         if self.incarnation != self.shared.incarnation() {
             return;
         }
+        let Applied { index, proposal, reply, .. } = *applied;
         self.shared.history().note_applied(self.shared.now_ms(), self.id, index, proposal, reply);
     }
 

@@ -23,10 +23,7 @@ pub(crate) async fn remove(server: &Metaserver, context: &mut Context, args: Arg
         Ok(Command::Remove { dir: dir.id, name, expect: Expect::Anything })
     };
     match server.change(context, prepare).await? {
-        Reply::Removed { dir, .. } => {
-            server.state.deferred_ready.notify_one();
-            Ok(ResOk { cinfo: change_info(dir) })
-        }
+        Reply::Removed { dir, .. } => Ok(ResOk { cinfo: change_info(dir) }),
         _ => Err(Status::ServerFault),
     }
 }

@@ -32,7 +32,6 @@ pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Arg
     };
     match server.change(context, prepare).await? {
         Reply::Renamed { from, to, .. } => {
-            server.state.deferred_ready.notify_one();
             Ok(ResOk { source_cinfo: change_info(from), target_cinfo: change_info(to) })
         }
         _ => Err(Status::ServerFault),

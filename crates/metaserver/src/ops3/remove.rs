@@ -32,11 +32,8 @@ pub(super) async fn remove_entry(
         user.check_delete(&at.dir, at.there()?)?;
         Ok(Command::Remove { dir: at.dir.id, name: at.name, expect })
     });
-    let Reply::Removed { inode, dir } = server.change3(call, 0, checked).await? else {
+    let Reply::Removed { dir, .. } = server.change3(call, 0, checked).await? else {
         return Err(FileError::Fault);
     };
-    if inode.links == 0 {
-        server.state.deferred_ready.notify_one();
-    }
     Ok(dir)
 }

@@ -39,11 +39,8 @@ async fn renamed(
         user.check_rename((&from.dir, from.there()?), (&to.dir, to.found.as_ref()))?;
         Ok(Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name })
     });
-    let Reply::Renamed { from, to, replaced, .. } = server.change3(call, 0, checked).await? else {
+    let Reply::Renamed { from, to, .. } = server.change3(call, 0, checked).await? else {
         return Err(FileError::Fault);
     };
-    if replaced.is_some() {
-        server.state.deferred_ready.notify_one();
-    }
     Ok((from, to))
 }

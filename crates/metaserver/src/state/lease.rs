@@ -281,7 +281,6 @@ impl ClientState {
             Err(status) => return Err(status),
         }
         self.forget_client(client);
-        self.deferred_ready.notify_one();
         Ok(())
     }
 

@@ -67,9 +67,8 @@ impl ClientState {
         }
     }
 
-    /// Wakes all tasks that wait for returned state: recalls, and deferred operations.
+    /// Wakes all tasks that wait for returned state.
     pub fn note_returned(&self) {
         self.state_returned.notify_waiters();
-        self.deferred_ready.notify_one();
     }
 }

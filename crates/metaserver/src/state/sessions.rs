@@ -179,8 +179,6 @@ impl ClientState {
     /// Forgets a client that ended, with all its state.
     pub(crate) fn client_ended(&self, client: ClientId) {
         self.forget_client(client);
-        // The client's opens may have held back the removal of files without a name.
-        self.deferred_ready.notify_one();
     }
 
     /// Forgets a client and its sessions.

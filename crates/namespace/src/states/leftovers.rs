@@ -96,6 +96,7 @@ fn remove_states(plan: &mut Plan<'_>, client: ClientId, mut done: LeftStates) ->
 fn leave<T: Serialize>(plan: &mut Plan<'_>, key: &[u8], done: &T, is_last: bool) -> Result<bool, Stop> {
     if !is_last {
         plan.put(key, done)?;
+        plan.leave_work();
     }
     Ok(is_last)
 }
@@ -136,6 +137,7 @@ fn remove_slots(plan: &mut Plan<'_>, session: SessionId) -> Result<bool, Stop> {
     let is_last = slot::forget(plan, session)?;
     if !is_last {
         plan.mark(&keys::left_slots(session));
+        plan.leave_work();
     }
     Ok(is_last)
 }

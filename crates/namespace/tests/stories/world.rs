@@ -1,5 +1,6 @@
 //! The domain's language: a store, and commands by path.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use namespace::*;
@@ -94,17 +95,31 @@ impl World {
         })
     }
 
+    /// What the leader does without a request: ids of operations on objects, and 0 if there are leftovers.
+    fn work(&self) -> BTreeSet<u64> {
+        let is_of_request = |op: &DeferredOp| matches!(op.kind, DeferredKind::Truncate(_));
+        let ops = read::deferred_ops(&*self.view(), usize::MAX).expect("reads").into_iter();
+        let leftovers = read::has_leftovers(&*self.view()).expect("reads").then_some(0);
+        ops.filter(|op| !is_of_request(op)).map(|op| op.id).chain(leftovers).collect()
+    }
+
     /// A proposal of a metaserver that knows these generations.
     pub fn apply_knowing(&mut self, proposal: Proposal) -> Outcome {
         let request = proposal.request;
         let before = if self.is_large { vec![] } else { self.dump() };
-        let mut reply = None;
+        let work_before = self.work();
+        let (mut reply, mut leaves_work) = (None, false);
         self.store
             .batch(Durability::Deferred, &mut |edit| {
-                reply = Some(apply(edit, &proposal)?);
+                let planned = plan(&*edit, &proposal)?;
+                leaves_work = planned.changes.leaves_work();
+                planned.changes.commit(edit)?;
+                reply = Some(planned.reply);
                 Ok::<(), StoreError>(())
             })
             .expect("applies");
+        let is_told = leaves_work || self.work().is_subset(&work_before);
+        assert!(is_told, "the leader is not told of {:?}: {proposal:?} -> {reply:?}", self.work());
         if !self.is_large {
             let findings = check(&*self.view()).expect("checks");
             assert_eq!(findings, Vec::<String>::new(), "after {proposal:?} -> {reply:?}");

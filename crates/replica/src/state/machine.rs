@@ -36,11 +36,24 @@ const BATCH_MAX: usize = 256;
 /// Answer of an observer to a peer.
 pub type AnswerFuture = Pin<Box<dyn Future<Output = Bytes> + Send>>;
 
+/// Applied command.
+#[derive(Debug, Clone, Copy)]
+pub struct Applied<'a> {
+    /// Its index in the log.
+    pub index: u64,
+    /// The command.
+    pub proposal: &'a Proposal,
+    /// Its reply.
+    pub reply: &'a Reply,
+    /// True if it leaves work to the leader: see [`namespace::Changes::leaves_work`].
+    pub leaves_work: bool,
+}
+
 /// Observer of a replica's applied commands, and its user for questions of peers.
 pub trait Observer: Send + Sync + 'static {
-    /// The command `proposal` at `index` of the log was applied with `reply`; a view taken now shows it.
-    /// Called for each command, in order, on the thread of consensus: it must return soon.
-    fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply);
+    /// A command was applied; a view taken now shows it. Called for each command, in order, on the thread of
+    /// consensus: it must return soon.
+    fn applied(&self, applied: &Applied<'_>);
 
     /// The whole store was replaced by the state of another member: a view taken now shows commands for which
     /// [`Observer::applied`] was not called.
@@ -52,7 +65,7 @@ pub trait Observer: Send + Sync + 'static {
 
 /// No observer.
 impl Observer for () {
-    fn applied(&self, _: u64, _: &Proposal, _: &Reply) {}
+    fn applied(&self, _: &Applied<'_>) {}
 
     fn replaced(&self) {}
 
@@ -90,8 +103,12 @@ pub(crate) struct MachineContext {
     pub integrity: Arc<Integrity>,
 }
 
-/// Proposal and reply of an applied entry.
-type Done = (Option<Arc<Proposal>>, Reply);
+/// Applied entry.
+struct Done {
+    proposal: Option<Arc<Proposal>>,
+    reply: Reply,
+    leaves_work: bool,
+}
 
 impl Machine {
     /// Opens the state machine on a store.
@@ -133,13 +150,14 @@ impl Machine {
                 done.push(match &entry.payload {
                     Payload::Normal(change) => {
                         let proposal = stamped(&change.0, &mut state_digest.time);
-                        let reply = self.apply_one(edit, index, &proposal, &mut state_digest.digest)?;
-                        (Some(proposal), reply)
+                        let (reply, leaves_work) =
+                            self.apply_one(edit, index, &proposal, &mut state_digest.digest)?;
+                        Done { proposal: Some(proposal), reply, leaves_work }
                     }
-                    Payload::Blank => (None, Reply::Done),
+                    Payload::Blank => Done { proposal: None, reply: Reply::Done, leaves_work: false },
                     Payload::Membership(membership) => {
                         members = Some(StoredMembership::new(Some(entry.log_id), membership.clone()));
-                        (None, Reply::Done)
+                        Done { proposal: None, reply: Reply::Done, leaves_work: false }
                     }
                 });
                 digests.push((index + 1, state_digest.digest));
@@ -152,8 +170,8 @@ impl Machine {
         self.applied = Some(last.log_id);
         self.state_digest = state_digest;
         self.history.note(digests);
-        let is_new = |(proposal, _): &Done| {
-            proposal.as_ref().is_some_and(|proposal| matches!(proposal.command, Command::Format { .. }))
+        let is_new = |done: &Done| {
+            done.proposal.as_ref().is_some_and(|proposal| matches!(proposal.command, Command::Format { .. }))
         };
         if self.integrity.incarnation().is_none() && done.iter().any(is_new) {
             self.integrity.set_incarnation(namespace::read::incarnation(&*self.store.snapshot()?)?);
@@ -163,17 +181,21 @@ impl Machine {
     }
 
     /// Applies one command, whole or not at all. A command that finds or breaks an invariant of the state
-    /// machine does so on every replica: its reply is a fault, and it changes nothing.
+    /// machine does so on every replica: its reply is a fault, and it changes nothing. Returns the reply, and whether
+    /// the command leaves work to the leader.
     fn apply_one(
         &self,
         edit: &mut dyn Edit,
         index: u64,
         proposal: &Proposal,
         digest: &mut Digest,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<(Reply, bool), StoreError> {
         let view = self.integrity.checked(&*edit);
         let invariant = match panic_guard::guarded(|| (self.plan)(&view, proposal)) {
-            Ok(Ok(outcome)) => return commit(edit, outcome, &self.integrity, digest),
+            Ok(Ok(outcome)) => {
+                let leaves_work = outcome.changes.leaves_work();
+                return Ok((commit(edit, outcome, &self.integrity, digest)?, leaves_work));
+            }
             Ok(Err(ApplyError::Failed(error))) => return Err(error),
             Ok(Err(ApplyError::Broken(invariant))) => invariant,
             Err(()) => "the panic's message before this line says which",
@@ -188,7 +210,7 @@ impl Machine {
         );
         let view = self.integrity.checked(&*edit);
         let outcome = namespace::plan_fault(&view, proposal)?;
-        commit(edit, outcome, &self.integrity, digest)
+        Ok((commit(edit, outcome, &self.integrity, digest)?, false))
     }
 
     fn meta(&self) -> SnapshotMeta {
@@ -219,9 +241,10 @@ impl RaftStateMachine<Types> for Machine {
                 io::Error::other(e)
             })?;
             let next = self.applied.next_index();
-            for ((entry, responder), (proposal, reply)) in batch.into_iter().zip(done) {
+            for ((entry, responder), Done { proposal, reply, leaves_work }) in batch.into_iter().zip(done) {
                 if let Some(proposal) = proposal {
-                    self.observer.applied(entry.log_id.index, &proposal, &reply);
+                    let (index, proposal, reply) = (entry.log_id.index, &*proposal, &reply);
+                    self.observer.applied(&Applied { index, proposal, reply, leaves_work });
                 }
                 if let Some(responder) = responder {
                     responder.send(reply);

@@ -176,7 +176,6 @@ impl ClientState {
         tracing::info!(client = client.0, kept, "lease ran out");
         if !kept {
             self.forget_client(client);
-            self.deferred_ready.notify_one();
         } else if !self.leases.is_lapsed(client) {
             // A request came in between, and its renewal was applied before the lapse.
             self.propose(None, Command::RenewLease { client }).await?;
