@@ -250,7 +250,7 @@ fn before(client: ClientId) -> Vec<Command> {
         Command::Create(create("s", NewNode::Symlink(b"f".to_vec()))),
         Command::SetStripe {
             dir: InodeId(4),
-            policy: Some(StripePolicy { unit: StripeUnit::DEFAULT, columns: 1, copies: 1 }),
+            policy: Some(StripePolicy { unit: StripeUnit::DEFAULT, columns: 1, copies: 1, pool: PoolId::DEFAULT }),
         },
         open(client, "f"),
         Command::Lock { client, inode: InodeId(3), owner, kind: LockKind::Write, range },

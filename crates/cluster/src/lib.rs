@@ -27,6 +27,7 @@ mod map;
 mod members;
 mod nodes;
 pub mod peers;
+mod pools;
 mod registration;
 mod service_addresses;
 mod settings;
@@ -49,5 +50,6 @@ pub use members::{Members, serve_members};
 pub use nodes::{
     AGREE_TIME_MAX, FilesPage, GroupReport, KnownTarget, Liveness, NodeChange, NodeReport, NodeRoles, id_text,
 };
+pub use pools::PoolReport;
 pub use service_addresses::ServiceAddresses;
 pub use settings::{DefaultStripe, SETTINGS, Setting, Settings};

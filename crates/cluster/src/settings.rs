@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use host::{size, time};
 use namespace::{COLUMNS_MAX, COPIES_MAX};
-use namespace::{StripePolicy, StripeUnit};
+use namespace::{PoolId, StripePolicy, StripeUnit};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ pub enum Copies {
 
 impl From<DefaultStripe> for StripePolicy {
     fn from(d: DefaultStripe) -> Self {
-        Self { unit: d.unit, columns: d.columns, copies: d.copies }
+        Self { unit: d.unit, columns: d.columns, copies: d.copies, pool: PoolId::DEFAULT }
     }
 }
 

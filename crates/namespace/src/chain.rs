@@ -31,7 +31,7 @@ use store::{StoreError, View};
 
 use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::{DataServer, DataServerId, Error, Reply, TargetId, Time, cluster_map, keys};
+use crate::{DataServer, DataServerId, Error, PoolId, Reply, TargetId, Time, cluster_map, keys, pools};
 
 /// Maximum of members of a chain: copies of a column.
 pub const COPIES_MAX: usize = 3;
@@ -98,6 +98,8 @@ pub struct Chain {
     /// Member whose place another one takes, though it serves: [`ChainStep::Move`]. The only member: the chain is
     /// open ([`Chain::is_open`]). [`open::CLOSING`]: it is closed, and gets no other members yet.
     pub leaving: Option<TargetId>,
+    /// Its pool: its members are there, or on their way.
+    pub pool: PoolId,
 }
 
 impl Chain {
@@ -179,9 +181,11 @@ pub enum ChainStep {
     Closed,
     /// A chain of one copy gets this many.
     Copies(u8),
+    /// The chain is of this pool, in which a member is: the one that it was of has no targets.
+    Pool(PoolId),
 }
 
-/// A new chain: its random id, and its targets.
+/// A new chain: its random id, and its targets, which are in one pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewChain {
     /// Its id.
@@ -225,9 +229,11 @@ pub(crate) fn make(plan: &mut Plan<'_>, chains: &[NewChain]) -> Result<Reply, St
             return Err(Error::Invalid.into());
         }
         let (mut servers, mut members) = (BTreeSet::new(), Vec::with_capacity(targets.len()));
+        let pool =
+            targets.first().map_or(Ok(PoolId::DEFAULT), |first| pools::pool_of(plan.view(), *first))?;
         for target in targets {
             let server = server_of(plan.view(), *target)?.ok_or(Error::NoDevice)?;
-            if !servers.insert(server.id) {
+            if !servers.insert(server.id) || pools::pool_of(plan.view(), *target)? != pool {
                 return Err(Error::Invalid.into());
             }
             let (state, since) = (MemberState::In, plan.now());
@@ -238,7 +244,7 @@ pub(crate) fn make(plan: &mut Plan<'_>, chains: &[NewChain]) -> Result<Reply, St
         let copies = members.len() as u8;
         plan.put(
             &keys::chain(*id),
-            &Chain { id: *id, version: 1, verifier, copies, members, leaving: None },
+            &Chain { id: *id, version: 1, verifier, copies, members, leaving: None, pool },
         )?;
         head.chains += 1;
     }
@@ -306,6 +312,7 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
         ChainStep::Close => return Ok(open::close(chain)),
         ChainStep::Closed => return Ok(open::closed(chain)),
         ChainStep::Copies(copies) => return Ok(open::with_copies(chain, copies)),
+        ChainStep::Pool(pool) => return in_pool(plan, chain, pool),
         ChainStep::Adopt(members, version) => return adopted(plan, recorded, &members, version),
         ChainStep::Drop(target) => {
             let others = chain.with_state(MemberState::In).filter(|other| *other != target).count();
@@ -357,6 +364,16 @@ fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<
     };
     *member = ChainMember { target, state: to, process, since: plan.now() };
     Ok(Some(chain))
+}
+
+/// None: it is of this pool, or no member is there.
+fn in_pool(plan: &Plan<'_>, chain: Chain, pool: PoolId) -> Result<Option<Chain>, Stop> {
+    for member in chain.members.iter().filter(|_| chain.pool != pool) {
+        if pools::pool_of(plan.view(), member.target)? == pool {
+            return Ok(Some(Chain { pool, ..chain }));
+        }
+    }
+    Ok(None)
 }
 
 fn doubted(mut chain: Chain) -> Chain {

@@ -11,7 +11,10 @@ use store::{StoreError, View};
 
 use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::{Chain, DataServer, DataServerId, Error, Reply, TargetId, cluster, keys, read};
+use crate::{
+    Chain, DEFAULT_POOL, DataServer, DataServerId, Error, Pool, PoolId, Reply, TargetId, cluster, keys,
+    pools, read,
+};
 
 /// Maximum of servers of a cluster, of all kinds, removed ones included.
 pub const NODES_MAX: usize = 4096;
@@ -68,13 +71,6 @@ pub struct Node {
     pub state: NodeState,
 }
 
-/// A named set of targets of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
-    /// Its name. There is one so far, `default`, of all targets.
-    pub name: String,
-}
-
 /// A group of metaservers with one log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetadataGroup {
@@ -89,8 +85,8 @@ pub struct MapHead {
     pub version: u64,
     /// Service addresses, which move between metaservers.
     pub service_addresses: Vec<IpAddr>,
-    /// Sets of targets.
-    pub pools: Vec<Pool>,
+    /// Id of the pool that was made last; 0: none was.
+    pub last_pool: u16,
     /// Groups of metaservers.
     pub groups: Vec<MetadataGroup>,
     /// Number of servers in the map.
@@ -105,9 +101,9 @@ pub struct MapHead {
 
 impl Default for MapHead {
     fn default() -> Self {
-        let (pools, groups) = (vec![Pool { name: "default".into() }], vec![MetadataGroup { id: 1 }]);
-        let service_addresses = vec![];
-        Self { version: 0, service_addresses, pools, groups, nodes: 0, settings: 0, chains: 0, begun: false }
+        let (service_addresses, groups) = (vec![], vec![MetadataGroup { id: 1 }]);
+        let (nodes, settings, chains) = (0, 0, 0);
+        Self { version: 0, service_addresses, last_pool: 0, groups, nodes, settings, chains, begun: false }
     }
 }
 
@@ -122,6 +118,10 @@ pub struct ClusterMap {
     pub data_servers: Vec<DataServer>,
     /// Targets declared lost one by one, by id. Targets of removed data servers are lost, too.
     pub lost_targets: Vec<TargetId>,
+    /// Pools beside the default one, by id. Their counts of directories are those of the map's last change.
+    pub pools: Vec<Pool>,
+    /// Pools of the targets that are not in the default one.
+    pub pools_of_targets: BTreeMap<TargetId, PoolId>,
     /// Chains of several targets, by id, as they are recorded: also members whose process has changed since.
     pub chains: Vec<Chain>,
     /// Settings of the whole cluster, by key. The metaservers interpret the values.
@@ -146,6 +146,26 @@ impl ClusterMap {
         self.data_servers.iter().filter(|server| !self.is_removed(server.id))
     }
 
+    /// Pool of a target.
+    #[must_use]
+    pub fn pool_of(&self, target: TargetId) -> PoolId {
+        self.pools_of_targets.get(&target).copied().unwrap_or_default()
+    }
+
+    /// Pool with this name, if there is one.
+    #[must_use]
+    pub fn pool_named(&self, name: &str) -> Option<PoolId> {
+        let is_it = |pool: &&Pool| pool.name == name;
+        let named = self.pools.iter().find(is_it).map(|pool| pool.id);
+        named.or((name == DEFAULT_POOL).then_some(PoolId::DEFAULT))
+    }
+
+    /// Name of a pool; that of the default one if it was removed.
+    #[must_use]
+    pub fn pool_name(&self, id: PoolId) -> &str {
+        self.pools.iter().find(|pool| pool.id == id).map_or(DEFAULT_POOL, |pool| &pool.name)
+    }
+
     /// True if the data server was removed: the objects on its targets are lost.
     #[must_use]
     pub fn is_removed(&self, server: DataServerId) -> bool {
@@ -168,6 +188,12 @@ pub enum MapChange {
     AddServiceAddress(IpAddr),
     /// Removes a service address; `NoEntry` if it is none.
     RemoveServiceAddress(IpAddr),
+    /// Makes an empty pool with this name; `Exists` if there is one.
+    MakePool(String),
+    /// Removes a pool; `NotEmpty` if it has targets, or a directory names it.
+    RemovePool(PoolId),
+    /// Puts targets into a pool, the default one, too, and out of the ones that they are in.
+    PoolTargets(PoolId, Vec<TargetId>),
     /// Sets these settings, all or none; a value of none removes the key.
     Set(Vec<(String, Option<String>)>),
     /// Initial content of a cluster's map. Has no effect if the map has it already.
@@ -198,6 +224,8 @@ pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
         nodes: read::collect(view, &[keys::NODES])?,
         data_servers: read::data_servers(view)?,
         lost_targets: cluster::lost_targets(view)?,
+        pools: read::pools(view)?,
+        pools_of_targets: pools::pools_of_targets(view)?,
         chains: read::collect(view, &[keys::CHAINS])?,
         settings: read::collect::<Setting>(view, &[keys::SETTINGS])?
             .into_iter()
@@ -250,6 +278,9 @@ pub(crate) fn change(plan: &mut Plan<'_>, change: &MapChange) -> Result<Reply, S
             set_service_addresses(plan, addresses)
         }
         MapChange::Target(target, state) => cluster::declare(plan, *target, *state),
+        MapChange::MakePool(name) => pools::make(plan, name),
+        MapChange::RemovePool(id) => pools::remove(plan, *id),
+        MapChange::PoolTargets(id, targets) => pools::put_targets(plan, *id, targets),
         MapChange::Set(changes) => set(plan, changes),
         MapChange::Begin { settings, service_addresses } => begin(plan, settings, service_addresses),
     }

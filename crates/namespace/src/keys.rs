@@ -56,13 +56,15 @@
 //! 41  targets          target:8                              DataServerId (index of 40)
 //! 42  devices          device:8                              Device
 //! 43  device lists     chain:8 chain:8 …                     DeviceId (index of 42)
-//! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups, … }
+//! 44  cluster map      ·                                     MapHead { version, service addresses, groups, … }
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
 //! 46  incarnation      ·                                     Incarnation { id, epoch, began }
 //! 47  settings         key:1..                               Setting { key, value }
 //! 48  lost targets     target:8                              Time: of the declaration
 //! 49  chains           chain:8                               Chain { id, version, verifier, members, leaving }
 //! 4a  chains of target target:8 chain:8                      · (index of 49)
+//! 4b  pools            pool:8                                Pool { id, name, targets, directories }
+//! 4c  pools of targets target:8                              PoolId; none: the default pool
 //!
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
 //! ```
@@ -77,7 +79,7 @@
 use std::net::IpAddr;
 
 use crate::{
-    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, SessionId, StateId, TargetId,
+    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId, TargetId,
 };
 
 /// A key of the store.
@@ -132,13 +134,15 @@ pub(crate) const SETTINGS: u8 = 0x47;
 pub(crate) const LOST_TARGETS: u8 = 0x48;
 pub(crate) const CHAINS: u8 = 0x49;
 pub(crate) const CHAINS_OF_TARGET: u8 = 0x4a;
+pub(crate) const POOLS: u8 = 0x4b;
+pub(crate) const POOLS_OF_TARGETS: u8 = 0x4c;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
 
 /// First tag of the replica, which keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 50] = [
+pub(crate) const TAGS: [u8; 52] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -187,6 +191,8 @@ pub(crate) const TAGS: [u8; 50] = [
     LOST_TARGETS,
     CHAINS,
     CHAINS_OF_TARGET,
+    POOLS,
+    POOLS_OF_TARGETS,
     JOIN_TOKENS,
     SETTINGS,
 ];
@@ -478,6 +484,14 @@ pub(crate) fn node(node: NodeKey) -> Key {
 
 pub(crate) fn lost_target(target: TargetId) -> Key {
     of(LOST_TARGETS, &[target.0])
+}
+
+pub(crate) fn pool(id: PoolId) -> Key {
+    of(POOLS, &[id.0.into()])
+}
+
+pub(crate) fn pool_of_target(target: TargetId) -> Key {
+    of(POOLS_OF_TARGETS, &[target.0])
 }
 
 pub(crate) fn chain(id: ChainId) -> Key {

@@ -144,6 +144,8 @@ pub struct StripePolicy {
     pub columns: u32,
     /// Copies of each column, 1 to [`crate::COPIES_MAX`].
     pub copies: u8,
+    /// Pool of the targets.
+    pub pool: crate::PoolId,
 }
 
 /// Inode, as stored and as returned by reads.

@@ -17,7 +17,7 @@ use namespace::{COPIES_MAX, Chain, ChainChange, ChainId, ChainStep, MemberState,
 use wire::data::{Procedure, chain_records};
 
 use super::known::Known;
-use super::step::{Presence, Targets};
+use super::step::Presence;
 use super::watch::TELL_TIME_MAX;
 use crate::cluster::Cluster;
 
@@ -153,9 +153,10 @@ impl Cluster {
         });
         told.extend(join_all(answers).await.into_iter().flatten());
         let known = Known::of(self);
-        let is_lost = |target| known.presence(target) == Presence::Lost;
-        let serves =
-            |target| matches!(known.presence(target), Presence::Well | Presence::Full | Presence::Draining);
+        let is_lost = |target| known.presence_of(target) == Presence::Lost;
+        let serves = |target| {
+            matches!(known.presence_of(target), Presence::Well | Presence::Full | Presence::Draining)
+        };
         let there = map.present_data_servers().filter(|server| self.chains.leases.is_held(server.id, now));
         let there: Vec<TargetId> = there.flat_map(|server| server.targets.iter().copied()).collect();
         let answers = |target| there.contains(&target);
@@ -233,7 +234,15 @@ mod tests {
             since: Time::default(),
         };
         let members = vec![member(1), member(2)];
-        Chain { id: CHAIN, version: 5, verifier: 1, copies: 2, members, leaving: None }
+        Chain {
+            id: CHAIN,
+            version: 5,
+            verifier: 1,
+            copies: 2,
+            members,
+            leaving: None,
+            pool: namespace::PoolId::DEFAULT,
+        }
     }
 
     /// The step when these targets are there and have told this (version 0: nothing), and others are lost.

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! A chain moves only if its new target is not fuller afterwards than the old one, so each move takes both nearer
-//! to the average, and rounds end. Chains that lack a member come first, as do open ones: nothing moves meanwhile.
+//! to the average, and rounds end. Each pool is balanced by itself. Chains that lack a member come first, as do open ones: nothing moves meanwhile.
 //! Columns without a chain stay where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Chain, ChainChange, ChainId, ChainStep, TargetId};
+use namespace::{Chain, ChainChange, ChainId, ChainStep, PoolId, TargetId};
 use wire::data::{ObjectName, Procedure, TargetCondition, usage};
 
 use super::known::Known;
@@ -39,6 +39,7 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fill {
     pub(super) target: TargetId,
+    pool: PoolId,
     total: u64,
     used: u64,
 }
@@ -52,6 +53,21 @@ impl Fill {
     pub(super) fn is_nearly_full(&self) -> bool {
         self.used >= self.total / 10 * TENTHS_MAX
     }
+}
+
+fn pools_of(fills: &[Fill]) -> BTreeSet<PoolId> {
+    fills.iter().map(|fill| fill.pool).collect()
+}
+
+/// The least and the greatest share of used bytes in a pool.
+fn least_and_most(fills: &[Fill], pool: PoolId) -> (f64, f64) {
+    let shares = fills.iter().filter(|fill| fill.pool == pool).map(Fill::share);
+    shares.fold((1.0, 0.0), |(least, most), share| (least.min(share), most.max(share)))
+}
+
+fn is_even(fills: &[Fill], pool: PoolId) -> bool {
+    let (least, most) = least_and_most(fills, pool);
+    most - least <= WITHIN
 }
 
 /// The most bytes whose move makes `to` no fuller than `from` is then.
@@ -71,8 +87,9 @@ fn best_move(
     bytes_of_chains: &BTreeMap<ChainId, u64>,
     can_take: impl Fn(ChainId, TargetId) -> bool,
 ) -> Option<(ChainId, TargetId, u64)> {
-    let mut emptier: Vec<&Fill> =
-        others.iter().filter(|to| from.share() - to.share() > WITHIN && to.target != from.target).collect();
+    let is_emptier =
+        |to: &&Fill| to.pool == from.pool && to.target != from.target && from.share() - to.share() > WITHIN;
+    let mut emptier: Vec<&Fill> = others.iter().filter(is_emptier).collect();
     emptier.sort_by(|a, b| a.share().total_cmp(&b.share()));
     let least = from.total / TOO_SMALL;
     emptier.into_iter().find_map(|to| {
@@ -88,15 +105,12 @@ fn best_move(
 
 /// Says why targets stay as they are.
 fn say_in_vain(fills: &[Fill]) {
-    let percent = |fill: &Fill| (fill.share() * 100.0).round();
-    let (fullest, emptiest) = fills
-        .iter()
-        .map(percent)
-        .fold((0.0, 100.0), |(most, least): (f64, f64), share| (most.max(share), least.min(share)));
+    let uneven = pools_of(fills).into_iter().find(|pool| !is_even(fills, *pool)).unwrap_or_default();
+    let (emptiest, fullest) = least_and_most(fills, uneven);
     tracing::info!(
-        fullest,
-        emptiest,
-        "targets are not equally full (in per cent), and no chain can move: the emptier ones are nine tenths full, \
+        fullest = (fullest * 100.0).round(),
+        emptiest = (emptiest * 100.0).round(),
+        "targets of a pool are not equally full (in per cent), and no chain can move: the emptier ones are nine tenths full, \
          or on the nodes of the other copies, or the chains have too much or too little data"
     );
 }
@@ -136,8 +150,7 @@ impl Cluster {
                 }
                 continue;
             }
-            let shares = || fills.iter().map(Fill::share);
-            if shares().fold(0.0, f64::max) - shares().fold(1.0, f64::min) <= WITHIN {
+            if pools_of(&fills).into_iter().all(|pool| is_even(&fills, pool)) {
                 continue;
             }
             let now = || self.group.clock.monotonic();
@@ -187,6 +200,7 @@ impl Cluster {
             let is_first = is_known && file_systems.insert((report.server, report.file_system));
             is_first.then(|| Fill {
                 target: report.target,
+                pool: known.pool_of(report.target),
                 total: report.total_bytes,
                 used: report.total_bytes.saturating_sub(report.free_bytes),
             })
@@ -212,9 +226,9 @@ impl Cluster {
         let mut moves = Vec::new();
         for at in 0..fills.len() {
             let from = fills[at].target;
-            let emptiest = fills.iter().map(Fill::share).fold(1.0, f64::min);
-            if fills[at].share() - emptiest <= WITHIN || moves.len() >= MOVES_MAX {
-                break;
+            let (least, _) = least_and_most(&fills, fills[at].pool);
+            if fills[at].share() - least <= WITHIN || moves.len() >= MOVES_MAX {
+                continue;
             }
             let mut bytes = self.bytes_of_chains(from).await?;
             let all = bytes.len();
@@ -273,7 +287,7 @@ mod tests {
     use super::*;
 
     fn fill(target: u64, total: u64, used: u64) -> Fill {
-        Fill { target: TargetId(target), total, used }
+        Fill { target: TargetId(target), pool: PoolId::DEFAULT, total, used }
     }
 
     fn chains(bytes: &[u64]) -> BTreeMap<ChainId, u64> {
@@ -290,6 +304,16 @@ mod tests {
         assert_eq!(best_move(full, &[full, empty], &chains(&[101, 300]), any), None, "too large");
         assert_eq!(best_move(full, &[full, fill(2, 1000, 550)], &chains(&[10]), any), None, "within 5 %");
         assert_eq!(best_move(fill(1, 10_000, 6000), &[empty], &chains(&[4]), any), None, "too small");
+    }
+
+    #[test]
+    fn each_pool_is_balanced_by_itself() {
+        let flash = |target, used| Fill { pool: PoolId(1), ..fill(target, 1000, used) };
+        let fills = [fill(1, 1000, 800), fill(2, 1000, 790), flash(3, 100), flash(4, 300)];
+        assert!(is_even(&fills, PoolId::DEFAULT) && !is_even(&fills, PoolId(1)));
+        assert_eq!(best_move(fills[0], &fills, &chains(&[10]), |_, _| true), None);
+        let moved = best_move(fills[3], &fills, &chains(&[10]), |_, _| true);
+        assert_eq!(moved, Some((ChainId(0), TargetId(3), 10)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use namespace::{
-    Chain, ChainId, ChainMember, ChainStep, DataServerId, MemberState, NodeKey, NodeState, TargetId,
+    Chain, ChainId, ChainMember, ChainStep, DataServerId, MemberState, NodeKey, NodeState, PoolId, TargetId,
 };
 use parking_lot::Mutex;
 use wire::data::TargetCondition;
@@ -23,6 +23,8 @@ const TRY_FULL_EVERY: Duration = Duration::from_secs(30);
 pub(super) struct Known {
     presence: BTreeMap<TargetId, Presence>,
     pub(super) sites: Sites,
+    /// Pools of the targets that are not in the default one.
+    pools: BTreeMap<TargetId, PoolId>,
     /// Chains of each target, and those of them that are refilled; with the steps of this look.
     load: Mutex<BTreeMap<TargetId, Load>>,
     now_seconds: i64,
@@ -88,7 +90,8 @@ impl Known {
         let replace_after = cluster.settings().replace_after;
         let now_seconds = cluster.group.now().seconds;
         let sites = Sites::of(&map);
-        Self { presence, sites, load: Mutex::new(load), now_seconds, replace_after }
+        let pools = map.pools_of_targets.clone();
+        Self { presence, sites, pools, load: Mutex::new(load), now_seconds, replace_after }
     }
 
     /// Time since the member's last change of state.
@@ -97,18 +100,29 @@ impl Known {
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
+    pub(super) fn pool_of(&self, target: TargetId) -> PoolId {
+        self.pools.get(&target).copied().unwrap_or_default()
+    }
+
+    /// State of the target, of whatever chain.
+    pub(super) fn presence_of(&self, target: TargetId) -> Presence {
+        // A target that no data server has may be on its way to another one, with its disk.
+        self.presence.get(&target).copied().unwrap_or(Presence::Gone)
+    }
+
     fn others<'a>(chain: &'a Chain, but: TargetId) -> impl Iterator<Item = TargetId> + 'a {
         chain.members.iter().map(|member| member.target).filter(move |target| *target != but)
     }
 
-    /// True if `target` can take the place of a member of this chain: it is well, has little to refill, and its
-    /// data server has no other member.
+    /// True if `target` can take the place of a member of this chain: it is well and in the chain's pool, has little to
+    /// refill, and its data server has no other member.
     pub(super) fn can_take(&self, chain: &Chain, instead_of: TargetId, target: TargetId) -> bool {
         let server = |target| self.sites.get(target).map(|site| site.server);
         let is_taken = |other| server(other) == server(target);
         let refills = self.load.lock().get(&target).map_or(0, |load| load.refills);
         server(target).is_some()
-            && self.presence(target) == Presence::Well
+            && self.presence_of(target) == Presence::Well
+            && self.pool_of(target) == chain.pool
             && !chain.has(target)
             && !Self::others(chain, instead_of).any(is_taken)
             && refills < REFILLS_OF_TARGET_MAX
@@ -135,7 +149,7 @@ impl Known {
 
     /// True if the target serves, and is to stay.
     pub(super) fn stays(&self, target: TargetId) -> bool {
-        matches!(self.presence(target), Presence::Well | Presence::Full)
+        matches!(self.presence_of(target), Presence::Well | Presence::Full)
     }
 
     /// Counts a step that will be taken.
@@ -152,9 +166,17 @@ impl Known {
 }
 
 impl Targets for Known {
-    fn presence(&self, target: TargetId) -> Presence {
-        // A target that no data server has may be on its way to another one, with its disk.
-        self.presence.get(&target).copied().unwrap_or(Presence::Gone)
+    fn presence(&self, chain: &Chain, target: TargetId) -> Presence {
+        match self.presence_of(target) {
+            Presence::Well | Presence::Full if self.pool_of(target) != chain.pool => Presence::Draining,
+            presence => presence,
+        }
+    }
+
+    fn other_pool(&self, chain: &Chain) -> Option<PoolId> {
+        let is_empty = !self.presence.keys().any(|target| self.pool_of(*target) == chain.pool);
+        let pool = chain.members.first().map(|member| self.pool_of(member.target))?;
+        (is_empty && pool != chain.pool).then_some(pool)
     }
 
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use namespace::{
-    CHAINS_OF_COMMAND_MAX, COPIES_MAX, ChainId, Command, NewChain, NodeKey, NodeState, TargetId,
+    CHAINS_OF_COMMAND_MAX, COPIES_MAX, ChainId, Command, NewChain, NodeKey, NodeState, PoolId, TargetId,
 };
 
 use super::placement::{Place, Unplaceable, check_zones, make_chains};
@@ -17,20 +17,22 @@ use crate::error::{AdminError, ClusterError};
 const WEIGHT_BYTES: u64 = 1 << 40;
 
 impl Cluster {
-    /// Makes chains of this many targets, unless there are some.
+    /// Makes chains of this many targets of a pool, unless there are some.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`] if there are too few data servers, or too few zones.
-    pub async fn ensure_chains(&self, copies: u8) -> Result<(), AdminError> {
-        let is_there = |chain: &namespace::Chain| chain.copies == copies && !chain.is_of_one_for_now();
+    /// [`AdminError::Invalid`] if the pool has too few data servers, or too few zones.
+    pub async fn ensure_chains(&self, copies: u8, pool: PoolId) -> Result<(), AdminError> {
+        let is_there = |chain: &namespace::Chain| {
+            (chain.copies, chain.pool) == (copies, pool) && !chain.is_of_one_for_now()
+        };
         if copies < 2 || self.chains().values().any(is_there) {
             return Ok(());
         }
         if usize::from(copies) > COPIES_MAX {
             return Err(AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}")));
         }
-        let (copies, places) = (usize::from(copies), self.places());
-        let made = check_zones(&places, copies).and_then(|()| self.new_chains(&places, copies));
+        let (copies, places) = (usize::from(copies), self.places(pool));
+        let made = check_zones(&places, copies).and_then(|()| self.new_chains(&places, copies, pool));
         let made = made.map_err(|why| AdminError::Invalid(why.to_string()))?;
         self.propose_chains(made).await.map_err(AdminError::from)
     }
@@ -38,12 +40,14 @@ impl Cluster {
     /// Makes chains for targets that have fewer than others. Copies share a zone, or a machine, where there are too few:
     /// they move apart when there are more.
     pub(super) async fn make_missing_chains(&self) -> Result<(), ClusterError> {
-        for copies in 2..=COPIES_MAX {
-            let is_default = usize::from(self.wanted_copies()) == copies;
-            let is_used =
-                is_default || self.chains().values().any(|chain| usize::from(chain.copies) == copies);
+        let used: BTreeSet<(PoolId, u8)> =
+            self.chains().values().map(|chain| (chain.pool, chain.copies)).collect();
+        for (pool, copies) in used.into_iter().chain([(PoolId::DEFAULT, self.wanted_copies())]) {
+            let (copies, places) = (usize::from(copies), self.places(pool));
             // Too few data servers now: those that are away come back, or are replaced.
-            if is_used && let Ok(made) = self.new_chains(&self.places(), copies) {
+            if (2..=COPIES_MAX).contains(&copies)
+                && let Ok(made) = self.new_chains(&places, copies, pool)
+            {
                 self.propose_chains(made).await?;
             }
         }
@@ -56,8 +60,8 @@ impl Cluster {
         self.settings().stripe(if machines.len() > 1 { COPIES_IF_AUTO } else { 1 }).copies
     }
 
-    /// Targets that chains can have.
-    fn places(&self) -> Vec<Place> {
+    /// Targets of a pool that chains can have.
+    fn places(&self, pool: PoolId) -> Vec<Place> {
         let (map, lost) = (self.map(), self.data_servers.lost_targets());
         let reports = self.data_servers.report();
         let mut places = Vec::new();
@@ -65,7 +69,8 @@ impl Cluster {
             .present_data_servers()
             .filter(|server| map.state(NodeKey::DataServer(server.id)) < NodeState::Draining);
         for server in serving {
-            for target in server.targets.iter().filter(|target| !lost.contains(target)) {
+            let is_in_pool = |target: &&TargetId| !lost.contains(target) && map.pool_of(**target) == pool;
+            for target in server.targets.iter().filter(is_in_pool) {
                 let Some(report) = reports.iter().find(|report| report.target == *target && report.alive)
                 else {
                     continue;
@@ -77,10 +82,15 @@ impl Cluster {
         places
     }
 
-    fn new_chains(&self, places: &[Place], copies: usize) -> Result<Vec<NewChain>, Unplaceable> {
+    fn new_chains(
+        &self,
+        places: &[Place],
+        copies: usize,
+        pool: PoolId,
+    ) -> Result<Vec<NewChain>, Unplaceable> {
+        let is_like = |chain: &&namespace::Chain| (usize::from(chain.copies), chain.pool) == (copies, pool);
         let members = |chain: &namespace::Chain| chain.members.iter().map(|m| m.target).collect();
-        let existing: Vec<Vec<TargetId>> =
-            self.chains().values().filter(|chain| usize::from(chain.copies) == copies).map(members).collect();
+        let existing: Vec<Vec<TargetId>> = self.chains().values().filter(is_like).map(members).collect();
         let made = make_chains(places, copies, &existing)?;
         let chain = |targets| NewChain { id: ChainId(self.group.entropy.u64()), targets };
         Ok(made.into_iter().map(chain).collect())

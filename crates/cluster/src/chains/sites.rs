@@ -80,7 +80,7 @@ impl Sites {
 
 #[cfg(test)]
 mod tests {
-    use namespace::{ChainId, ChainMember, MemberState, Time};
+    use namespace::{ChainId, ChainMember, MemberState, PoolId, Time};
 
     use super::*;
 
@@ -106,7 +106,15 @@ mod tests {
         };
         let members = targets.iter().map(member).collect();
         let copies = targets.len() as u8;
-        Chain { id: ChainId(1), version: 1, verifier: 1, copies, members, leaving: None }
+        Chain {
+            id: ChainId(1),
+            version: 1,
+            verifier: 1,
+            copies,
+            members,
+            leaving: None,
+            pool: PoolId::DEFAULT,
+        }
     }
 
     #[test]

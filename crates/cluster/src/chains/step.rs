@@ -1,6 +1,6 @@
 //! The next step of a chain, by the state of its members' data servers. A pure function.
 
-use namespace::{Chain, ChainMember, ChainStep, MemberState, TargetId};
+use namespace::{Chain, ChainMember, ChainStep, MemberState, PoolId, TargetId};
 
 /// In the place of no member.
 const NO_TARGET: TargetId = TargetId(0);
@@ -24,8 +24,11 @@ pub(crate) enum Presence {
 
 /// What the leader knows of targets.
 pub(crate) trait Targets {
-    /// State of the target.
-    fn presence(&self, target: TargetId) -> Presence;
+    /// State of the target, as a member of this chain: one that went to another pool drains.
+    fn presence(&self, chain: &Chain, target: TargetId) -> Presence;
+
+    /// The pool that this chain goes to, since its own has no targets.
+    fn other_pool(&self, chain: &Chain) -> Option<PoolId>;
 
     /// A target to take the place of one in this chain, on a data server that has no other member of it.
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId>;
@@ -42,11 +45,14 @@ pub(crate) trait Targets {
 /// away whose process has changed.
 pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets) -> Option<ChainStep> {
     let serves = |target: TargetId| {
-        matches!(targets.presence(target), Presence::Well | Presence::Full | Presence::Draining)
+        matches!(targets.presence(present, target), Presence::Well | Presence::Full | Presence::Draining)
     };
     if present.head().is_none() {
         // All have the same acknowledged data. What was not synced may be gone.
         return recorded.with_state(MemberState::In).find(|target| serves(*target)).map(ChainStep::Lead);
+    }
+    if let Some(pool) = targets.other_pool(present) {
+        return Some(ChainStep::Pool(pool));
     }
     if present.is_of_one_for_now() {
         return None; // columns are put on it
@@ -58,13 +64,13 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
         |target| present.with_state(MemberState::In).filter(|other| *other != target).count();
     // One without copies moves as a whole.
     let alone = present.members.first().filter(|_| copies == 1 && present.members.len() == 1);
-    if let Some(only) = alone.filter(|only| targets.presence(only.target) == Presence::Draining) {
+    if let Some(only) = alone.filter(|only| targets.presence(present, only.target) == Presence::Draining) {
         return targets.substitute(present, only.target).map(ChainStep::Add);
     }
     let with_data = present.members.iter().filter(|member| member.state != MemberState::Away).count();
     for member in recorded.members.iter().filter(|member| others_in(member.target)) {
         let target = member.target;
-        let presence = match targets.presence(target) {
+        let presence = match targets.presence(present, target) {
             Presence::Well | Presence::Full if present.leaving == Some(target) => Presence::Draining,
             presence => presence,
         };

@@ -43,7 +43,8 @@ fn log_changes(changes: &[ChainChange]) {
             | ChainStep::Doubt
             | ChainStep::Close
             | ChainStep::Closed
-            | ChainStep::Copies(_) => continue,
+            | ChainStep::Copies(_)
+            | ChainStep::Pool(_) => continue,
         };
         *counts.entry((target, what)).or_default() += 1;
     }

@@ -26,6 +26,8 @@ pub struct KnownTarget {
     pub server: Option<String>,
     /// Zone of the data server; empty: none.
     pub zone: String,
+    /// Its pool.
+    pub pool: String,
     /// Its directory there; empty: not known.
     pub path: String,
     /// Lost, or in use.
@@ -45,6 +47,17 @@ pub struct FilesPage {
     pub paths: Vec<Vec<u8>>,
     /// Start of the next page; none: this is the last.
     pub next: Option<Vec<u8>>,
+}
+
+impl KnownTarget {
+    /// Its data server and directory; its id without them.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &self.server {
+            Some(server) if !self.path.is_empty() => format!("{server}:{}", self.path),
+            _ => format!("{:016x}", self.target.0),
+        }
+    }
 }
 
 impl Cluster {
@@ -72,6 +85,7 @@ impl Cluster {
             KnownTarget {
                 target,
                 server: server.map(|server| server.name.clone()),
+                pool: map.pool_name(map.pool_of(target)).into(),
                 zone: server.map(|server| server.zone.clone()).unwrap_or_default(),
                 path: path.or_else(|| self.data_servers.lost_path(target)).unwrap_or_default(),
                 state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },

@@ -75,6 +75,9 @@ pub(crate) struct StripeRequest {
     pub columns: Option<u32>,
     #[serde(default)]
     pub copies: Option<u32>,
+    /// Name of a pool.
+    #[serde(default)]
+    pub pool: Option<String>,
 }
 
 /// Answer to `GET /stripe?path=…` and to `PUT /stripe`.
@@ -86,6 +89,9 @@ pub(crate) struct Stripe {
     pub columns: u32,
     /// Copies of each column.
     pub copies: u8,
+    /// Pool of the targets.
+    #[serde(default)]
+    pub pool: String,
     /// Directory that has this setting; none: the metaserver's configuration.
     pub set_on: Option<String>,
 }
@@ -167,6 +173,9 @@ pub(crate) struct KnownTarget {
     /// Zone of the data server; empty: none.
     #[serde(default)]
     pub zone: String,
+    /// Its pool.
+    #[serde(default)]
+    pub pool: String,
     pub path: String,
     /// "in use", "missing", "away" or "lost".
     pub state: String,
@@ -184,6 +193,30 @@ pub(crate) struct KnownTarget {
     /// Number of chains that the target is a member of.
     #[serde(default)]
     pub chains: usize,
+}
+
+/// Pool in the answer to `GET /pools`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pool {
+    pub name: String,
+    /// Data server and directory of each target.
+    pub targets: Vec<String>,
+    /// Directories whose stripe policy names it; none: the default pool, which all others have.
+    pub directories: Option<u64>,
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+}
+
+/// Body of `PUT /pool`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PoolRequest {
+    pub name: String,
+    /// "create", "add" or "remove".
+    pub action: String,
+    /// Of "add": ids, data servers with directories, or data servers.
+    #[serde(default)]
+    pub targets: Vec<String>,
 }
 
 /// Body of `PUT /target`.

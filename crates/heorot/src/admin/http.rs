@@ -27,7 +27,7 @@ use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
 use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
-use crate::admin::{access, backup, metrics, nodes, settings, stripe, targets, tokens};
+use crate::admin::{access, backup, metrics, nodes, pools, settings, stripe, targets, tokens};
 use crate::node::secret::Secret;
 use crate::servers::ds::RunningDs;
 use crate::servers::known_metaservers::KnownMetaservers;
@@ -89,6 +89,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .route("/clean", post(clean))
         .route("/adopt", post(adopt))
         .merge(nodes::routes())
+        .merge(pools::routes())
         .merge(stripe::routes())
         .merge(targets::routes())
         .merge(tokens::routes())

@@ -93,6 +93,11 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         ("chains", "Chains of targets that keep copies of the same data", status.chains.count),
         ("chains_refilling", "Chains whose members lack data, and get it", status.chains.refilling),
         ("chains_in_one_zone", "Chains with copies that share a zone", status.chains.in_one_zone),
+        (
+            "chains_in_other_pools",
+            "Chains with members that have gone to other pools",
+            status.chains.in_other_pools,
+        ),
         ("chains_moving", "Chains with all copies that move to another target", status.chains.moving),
         ("chains_incomplete", "Chains with a member that is away", status.chains.incomplete),
         ("chains_in_doubt", "Chains that wait since a restore from a backup", status.chains.in_doubt),

@@ -8,6 +8,7 @@ pub(crate) mod http;
 pub(crate) mod metrics;
 pub(crate) mod nodes;
 pub(crate) mod place;
+pub(crate) mod pools;
 pub(crate) mod server;
 pub(crate) mod settings;
 pub(crate) mod socket;

@@ -19,8 +19,8 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
 }
 
 fn shown(report: metaserver::StripeReport) -> Stripe {
-    let metaserver::StripeReport { path, unit_bytes, columns, copies, set_on } = report;
-    Stripe { path, unit_bytes, columns, copies, set_on }
+    let metaserver::StripeReport { path, unit_bytes, columns, copies, pool, set_on } = report;
+    Stripe { path, unit_bytes, columns, copies, pool, set_on }
 }
 
 #[derive(Deserialize)]
@@ -42,20 +42,25 @@ async fn stripe_put(
 ) -> Result<Json<Stripe>, Refused> {
     let metaserver = metaserver(&admin)?;
     let policy = match request {
-        StripeRequest { inherit: true, unit_bytes: None, columns: None, copies: None, .. } => None,
+        StripeRequest {
+            inherit: true, unit_bytes: None, columns: None, copies: None, pool: None, ..
+        } => None,
         StripeRequest { inherit: true, .. } => {
             return Err(refused(
-                "a policy is either inherited or has unit, columns and copies; name one of these",
+                "a policy is either inherited or has unit, columns, copies and pool; name one of these",
             ));
         }
-        StripeRequest { unit_bytes: None, columns: None, copies: None, .. } => {
-            return Err(refused("nothing to set; name unit_bytes, columns, copies or inherit"));
+        StripeRequest { unit_bytes: None, columns: None, copies: None, pool: None, .. } => {
+            return Err(refused("nothing to set; name unit_bytes, columns, copies, pool or inherit"));
         }
-        StripeRequest { unit_bytes, columns, copies, .. } => {
+        StripeRequest { unit_bytes, columns, copies, pool, .. } => {
             let now = metaserver.data().stripe_get(&request.path).await.map_err(refused)?;
-            let (unit, columns) =
-                (unit_bytes.unwrap_or(now.unit_bytes.into()), columns.unwrap_or(now.columns));
-            Some((unit, columns, copies.unwrap_or(now.copies.into())))
+            Some(metaserver::NewStripe {
+                unit_bytes: unit_bytes.unwrap_or(now.unit_bytes.into()),
+                columns: columns.unwrap_or(now.columns),
+                copies: copies.unwrap_or(now.copies.into()),
+                pool: pool.unwrap_or(now.pool),
+            })
         }
     };
     let report = in_time(metaserver.data().stripe_set(&request.path, policy)).await?.map_err(refused)?;

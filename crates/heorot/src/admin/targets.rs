@@ -30,6 +30,7 @@ fn shown(known: KnownTarget) -> api::KnownTarget {
         id: format!("{:016x}", known.target.0),
         server: known.server.clone(),
         zone: known.zone.clone(),
+        pool: known.pool.clone(),
         path: known.path.clone(),
         state: match (known.state, known.is_alive) {
             (TargetState::Lost, _) => "lost",

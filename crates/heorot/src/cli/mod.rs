@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Show storage targets, and declare one lost whose disk is gone for good
     #[command(subcommand)]
     Target(TargetCommand),
+    /// Show or change pools: sets of storage targets, such as all flash disks, that directories choose
+    #[command(subcommand)]
+    Pool(PoolCommand),
     /// List the files that have data on a data server or a storage target
     Files(FilesArgs),
     /// Show which metaserver leads, or have another one lead
@@ -285,6 +288,42 @@ pub(crate) struct LeaderArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum PoolCommand {
+    /// Show all pools: the default one has the targets that no other has
+    List {
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a pool without targets
+    Create {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Put storage targets into a pool, out of the ones that they are in; copies on them move to those that stay
+    Add {
+        /// The pool; "default": out of all others
+        name: String,
+        /// Each its id, or its data server and directory: ds1:/data/sdb; or a data server: ds1, with all of its targets
+        #[arg(required = true, value_name = "TARGET")]
+        targets: Vec<String>,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Remove a pool that has no targets, and that no directory names
+    Remove {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum StripeCommand {
     /// Show how new files in a directory are striped, and which directory says so
     Get {
@@ -308,8 +347,11 @@ pub(crate) enum StripeCommand {
         /// On how many data servers each byte is kept, 1 to 3 [default: as it is now]
         #[arg(long, value_name = "N", group = "what")]
         copies: Option<u32>,
+        /// On which targets: those of this pool [default: as it is now]
+        #[arg(long, value_name = "POOL", group = "what")]
+        pool: Option<String>,
         /// As the directory above says
-        #[arg(long, conflicts_with_all = ["unit", "columns", "copies"], group = "what")]
+        #[arg(long, conflicts_with_all = ["unit", "columns", "copies", "pool"], group = "what")]
         inherit: bool,
         #[command(flatten)]
         admin: AdminArgs,

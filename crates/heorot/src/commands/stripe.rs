@@ -16,9 +16,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub(crate) fn stripe(command: &StripeCommand) -> Result<(), Failure> {
     let answer: Stripe = match command {
         StripeCommand::Get { path, admin } => AdminClient::find(admin)?.get("/stripe", &[("path", path)])?,
-        StripeCommand::Set { path, unit, columns, copies, inherit, admin } => {
+        StripeCommand::Set { path, unit, columns, copies, pool, inherit, admin } => {
             let (path, unit_bytes, columns, copies) = (path.clone(), *unit, *columns, *copies);
-            let request = StripeRequest { path, inherit: *inherit, unit_bytes, columns, copies };
+            let (inherit, pool) = (*inherit, pool.clone());
+            let request = StripeRequest { path, inherit, unit_bytes, columns, copies, pool };
             AdminClient::find(admin)?.put("/stripe", &request)?
         }
         StripeCommand::Apply { path, admin } => return apply(&AdminClient::find(admin)?, path),
@@ -97,7 +98,11 @@ fn line(stripe: &Stripe) -> String {
         n => format!("{n} copies"),
     };
     let unit = size::show(stripe.unit_bytes.into());
-    format!("{}: {unit} on each of {columns}, {copies} ({source})", stripe.path)
+    let pool = match stripe.pool.as_str() {
+        "" | "default" => String::new(),
+        pool => format!(" of the pool {pool}"),
+    };
+    format!("{}: {unit} on each of {columns}{pool}, {copies} ({source})", stripe.path)
 }
 
 #[cfg(test)]
@@ -129,13 +134,21 @@ mod tests {
     fn the_answer_says_where_the_policy_comes_from() {
         let stripe = |columns, copies, set_on: Option<&str>| {
             let set_on = set_on.map(String::from);
-            line(&Stripe { path: "/a/b".into(), unit_bytes: 1 << 20, columns, copies, set_on })
+            let pool = if copies == 3 { "flash" } else { "default" };
+            line(&Stripe {
+                path: "/a/b".into(),
+                unit_bytes: 1 << 20,
+                columns,
+                copies,
+                pool: pool.into(),
+                set_on,
+            })
         };
         assert_eq!(stripe(4, 1, None), "/a/b: 1 MiB on each of 4 targets, 1 copy (the default)");
         assert_eq!(stripe(1, 2, Some("/a/b")), "/a/b: 1 MiB on each of 1 target, 2 copies (set here)");
         assert_eq!(
             stripe(0, 3, Some("/")),
-            "/a/b: 1 MiB on each of all targets, 3 copies (inherited from /)"
+            "/a/b: 1 MiB on each of all targets of the pool flash, 3 copies (inherited from /)"
         );
     }
 }

@@ -41,6 +41,7 @@ fn table(targets: &[KnownTarget]) -> String {
         "trash",
         "reserve",
         "chains",
+        "pool",
         "zone",
         "data server and directory",
     ];
@@ -59,6 +60,7 @@ fn table(targets: &[KnownTarget]) -> String {
             bytes(target.trash_bytes),
             bytes(target.reserve_bytes),
             target.chains.to_string(),
+            target.pool.clone(),
             if target.zone.is_empty() { "-".into() } else { target.zone.clone() },
             place,
         ]
@@ -94,6 +96,7 @@ mod tests {
             id: "00000000000000ff".into(),
             server: Some("ds0".into()),
             zone: "r1".into(),
+            pool: "flash".into(),
             path: "/a".into(),
             state: "in use".into(),
             total_bytes: Some(100 << 30),
@@ -114,9 +117,9 @@ mod tests {
             ..target.clone()
         };
         let expected = "\
-target            state     total    free  trash  reserve  chains  zone  data server and directory
-00000000000000ff  in use  100 GiB  60 GiB  3 GiB  128 MiB      64  r1    ds0:/a
-00000000000000ff  away          -       -      -        -       0  -     -
+target            state     total    free  trash  reserve  chains  pool   zone  data server and directory
+00000000000000ff  in use  100 GiB  60 GiB  3 GiB  128 MiB      64  flash  r1    ds0:/a
+00000000000000ff  away          -       -      -        -       0  flash  -     -
 ";
         assert_eq!(table(&[target, gone]), expected);
     }

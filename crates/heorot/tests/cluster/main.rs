@@ -13,6 +13,7 @@ mod name_space;
 mod no_quorum;
 mod nodes;
 mod old_files;
+mod pools;
 mod quiet_logs;
 mod restored_chains;
 mod servers;

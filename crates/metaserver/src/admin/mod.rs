@@ -7,4 +7,4 @@ pub(crate) mod stripe;
 
 pub use crate::data::copies::apply::ApplyReport;
 pub use exports::{ExportChange, ExportReport};
-pub use stripe::StripeReport;
+pub use stripe::{NewStripe, StripeReport};

@@ -3,7 +3,7 @@
 //! Plain values: the caller formats them as text or JSON.
 
 use cluster::AdminError;
-use namespace::{COPIES_MAX, Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
+use namespace::{COPIES_MAX, Command, Inode, InodeId, Kind, PoolId, StripePolicy, StripeUnit, read};
 use store::View;
 
 use crate::COLUMNS_MAX;
@@ -21,8 +21,23 @@ pub struct StripeReport {
     pub columns: u32,
     /// Copies of each column.
     pub copies: u8,
+    /// Pool of the targets.
+    pub pool: String,
     /// Directory with the policy: this one, or one above. None: the metaserver's configuration.
     pub set_on: Option<String>,
+}
+
+/// Stripe policy as an administrator gives it, not checked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewStripe {
+    /// Stripe unit in bytes.
+    pub unit_bytes: u64,
+    /// Number of columns; 0: one on each target.
+    pub columns: u32,
+    /// Copies of each column.
+    pub copies: u32,
+    /// Name of a pool.
+    pub pool: String,
 }
 
 impl Data {
@@ -40,6 +55,7 @@ impl Data {
             unit_bytes: policy.unit.bytes(),
             columns: policy.columns,
             copies: policy.copies,
+            pool: self.cluster.map().pool_name(policy.pool).into(),
             set_on: set.map(|at| written_out(&way[..=at])),
         })
     }
@@ -52,12 +68,13 @@ impl Data {
     pub async fn stripe_set(
         &self,
         path: &str,
-        policy: Option<(u64, u32, u32)>,
+        policy: Option<NewStripe>,
     ) -> Result<StripeReport, AdminError> {
-        let policy =
-            policy.map(|(unit, columns, copies)| stripe_policy(unit, columns, copies)).transpose()?;
+        self.cluster.agree().await?;
+        let policy = policy.map(|new| stripe_policy(&new, self.cluster.pool(&new.pool)?)).transpose()?;
         if let Some(policy) = policy {
-            self.cluster.ensure_chains(policy.copies).await?;
+            self.cluster.check_pool_has_targets(policy.pool)?;
+            self.cluster.ensure_chains(policy.copies, policy.pool).await?;
         }
         let dir = {
             let view = self.machine.view().map_err(server_failed)?;
@@ -86,7 +103,8 @@ pub(crate) fn server_failed(status: FileError) -> AdminError {
     }
 }
 
-fn stripe_policy(unit: u64, columns: u32, copies: u32) -> Result<StripePolicy, AdminError> {
+fn stripe_policy(new: &NewStripe, pool: PoolId) -> Result<StripePolicy, AdminError> {
+    let (unit, columns, copies) = (new.unit_bytes, new.columns, new.copies);
     let bytes = u32::try_from(unit).ok().and_then(StripeUnit::new);
     let unit = bytes.ok_or_else(|| {
         AdminError::Invalid(format!("a stripe unit is a multiple of 64KiB up to 1GiB, which {unit} is not"))
@@ -100,7 +118,7 @@ fn stripe_policy(unit: u64, columns: u32, copies: u32) -> Result<StripePolicy, A
     let copies = copies.ok_or_else(|| {
         AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}, each on a data server of its own"))
     })?;
-    Ok(StripePolicy { unit, columns, copies })
+    Ok(StripePolicy { unit, columns, copies, pool })
 }
 
 /// Directory on a path: inode, name and its own policy.
@@ -142,6 +160,11 @@ mod tests {
 
     use super::*;
 
+    fn policy(unit_bytes: u64, columns: u32, copies: u32) -> Result<StripePolicy, AdminError> {
+        let new = NewStripe { unit_bytes, columns, copies, pool: String::new() };
+        stripe_policy(&new, PoolId::DEFAULT)
+    }
+
     #[test]
     fn a_path_is_walked_from_the_root_of_the_volume() {
         let memory = MemoryStore::new();
@@ -154,7 +177,7 @@ mod tests {
                 exists: Exists::Refuse,
             })
         };
-        let policy = stripe_policy(65_536, 2, 1).unwrap();
+        let policy = policy(65_536, 2, 1).unwrap();
         let set = Command::SetStripe { dir: InodeId::ROOT, policy: Some(policy) };
         let commands = [make("d", NewNode::Directory), make("pipe", NewNode::Fifo), set];
         let mut all = |edit: &mut dyn store::Edit| {
@@ -178,7 +201,7 @@ mod tests {
 
     #[test]
     fn policies_out_of_bounds_are_refused() {
-        assert!(stripe_policy(1 << 20, 4, 1).is_ok() && stripe_policy(1 << 20, 0, 3).is_ok());
+        assert!(policy(1 << 20, 4, 1).is_ok() && policy(1 << 20, 0, 3).is_ok());
         let unit = 1 << 20;
         let table = [
             (0, 1, 1),
@@ -190,7 +213,7 @@ mod tests {
             (unit, 1, 4),
         ];
         for (unit, columns, copies) in table {
-            let policy = stripe_policy(unit, columns, copies);
+            let policy = policy(unit, columns, copies);
             assert!(matches!(policy, Err(AdminError::Invalid(_))), "{unit} {columns} {copies}");
         }
     }

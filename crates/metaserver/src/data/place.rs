@@ -18,10 +18,11 @@ impl Data {
             let view = self.machine.view()?;
             read::stripe_policy(&*view, dir)?
         };
-        let StripePolicy { unit, columns, copies } = policy.unwrap_or(self.cluster.default_stripe().into());
+        let StripePolicy { unit, columns, copies, pool } =
+            policy.unwrap_or(self.cluster.default_stripe().into());
         let mut is_first = true;
         let choice = loop {
-            if let Some(choice) = self.placement.choose(&self.candidates(copies), columns) {
+            if let Some(choice) = self.placement.choose(&self.candidates(copies, pool), columns) {
                 break choice;
             }
             if std::mem::take(&mut is_first)

@@ -17,7 +17,7 @@ mod spread;
 use std::collections::{BTreeMap, BTreeSet};
 
 use namespace::{
-    COLUMNS_MAX, COPIES_MAX, Chain, ChainId, DeviceId, FileLayout, InodeId, MemberState, TargetId,
+    COLUMNS_MAX, COPIES_MAX, Chain, ChainId, DeviceId, FileLayout, InodeId, MemberState, PoolId, TargetId,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -183,18 +183,19 @@ fn heads(candidates: &[Candidate]) -> usize {
 }
 
 impl Data {
-    /// Chains of this many copies that take new files, in the order of their ids. Of chains with copies, those that
-    /// have all members; if none of them has room, those that have at least a head, if one of them has room.
-    pub(crate) fn candidates(&self, copies: u8) -> Vec<Candidate> {
-        let usable = self.cluster.data_servers.usable();
+    /// Chains of this many copies in a pool that take new files, in the order of their ids. Of chains with copies, those
+    /// that have all members; if none of them has room, those that have at least a head, if one of them has room.
+    pub(crate) fn candidates(&self, copies: u8, pool: PoolId) -> Vec<Candidate> {
+        let (usable, map) = (self.cluster.data_servers.usable(), self.cluster.map());
         if copies < 2 {
             let single =
                 |u: cluster::Usable| Candidate::new(u.target.into(), &[u.target], u.free, u.has_room);
-            return usable.into_iter().filter_map(single).collect();
+            let is_in_pool = |u: &cluster::Usable| map.pool_of(u.target) == pool;
+            return usable.into_iter().filter(is_in_pool).filter_map(single).collect();
         }
         let usable: BTreeMap<TargetId, cluster::Usable> = usable.into_iter().map(|u| (u.target, u)).collect();
         let chains = self.cluster.chains();
-        let of_copies = chains.values().filter(|chain| chain.copies == copies);
+        let of_copies = chains.values().filter(|chain| (chain.copies, chain.pool) == (copies, pool));
         let candidate = |chain: &Chain| {
             let members: Vec<&cluster::Usable> =
                 chain.with_state(MemberState::In).map_while(|target| usable.get(&target)).collect();
@@ -209,6 +210,20 @@ impl Data {
         let has_room = |chains: &[(bool, Candidate)]| chains.iter().any(|(_, chain)| chain.has_room);
         let best = if whole.is_empty() || !has_room(&whole) && has_room(&partly) { partly } else { whole };
         best.into_iter().map(|(_, candidate)| candidate).collect()
+    }
+
+    /// Chains that columns on these chains can move to: of as many copies, in the same pool.
+    pub(crate) fn candidates_beside(&self, chains: &[ChainId]) -> Vec<Candidate> {
+        self.candidates(self.copies_of(chains), self.pool_of(chains))
+    }
+
+    /// Pool of these chains, by the first one.
+    pub(crate) fn pool_of(&self, chains: &[ChainId]) -> PoolId {
+        let Some(first) = chains.first() else { return PoolId::DEFAULT };
+        match self.cluster.chains().get(first) {
+            Some(chain) => chain.pool,
+            None => self.cluster.map().pool_of(TargetId(first.0)),
+        }
     }
 
     /// Copies of the columns on these chains.

@@ -75,7 +75,7 @@ impl Data {
     /// Returns a new layout for a file with inline data.
     async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data_of(inode, layout)?;
-        let usable = self.candidates(self.copies_of(&data.chains));
+        let usable = self.candidates_beside(&data.chains);
         let is_usable = |chain: &ChainId| usable.iter().any(|u| u.chain == *chain && u.has_room);
         if data.chains.iter().all(is_usable) {
             return Ok(None);
@@ -117,7 +117,7 @@ impl Data {
 
     /// Chains that these columns of the file may be put on.
     fn candidates_for(&self, data: &FileData, columns: &[u32]) -> Vec<Candidate> {
-        let mut usable = self.candidates(self.copies_of(&data.chains));
+        let mut usable = self.candidates_beside(&data.chains);
         // Not the target alone whose chain the column leaves: its object there has the mark of the chain.
         let chain_of = |column: &u32| data.layout.chain(&data.chains, *column);
         let left = columns.iter().filter_map(chain_of).flat_map(|chain| self.cluster.members_of(chain));

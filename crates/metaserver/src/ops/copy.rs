@@ -109,7 +109,7 @@ pub(super) async fn in_columns_like(
 /// True if all chains of a source's columns take new files.
 fn take_new_files(server: &Metaserver, source: &Inode, layout: FileLayout) -> Result<bool, Status> {
     let data = server.data.file_data_of(source, layout)?;
-    let candidates = server.data.candidates(server.data.copies_of(&data.chains));
+    let candidates = server.data.candidates_beside(&data.chains);
     let usable: BTreeSet<ChainId> =
         candidates.iter().filter(|found| found.has_room).map(|found| found.chain).collect();
     Ok(data.chains.iter().all(|chain| usable.contains(chain)))

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::{DataServerId, Device, Error, FileLayout, Reply, TargetId, cluster_map, keys};
+use crate::{DataServerId, Device, Error, FileLayout, Reply, TargetId, cluster_map, keys, pools};
 
 /// A new open chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +67,8 @@ pub(crate) fn make(plan: &mut Plan<'_>, chains: &[OpenChain]) -> Result<Reply, S
         let (state, since) = (MemberState::In, plan.now());
         let members = vec![ChainMember { target: *target, state, process: server.process, since }];
         let (verifier, leaving) = (plan.random(), Some(*target));
-        let chain = Chain { id: *id, version: 1, verifier, copies: *copies, members, leaving };
+        let pool = pools::pool_of(plan.view(), *target)?;
+        let chain = Chain { id: *id, version: 1, verifier, copies: *copies, members, leaving, pool };
         plan.put(&keys::chain(*id), &chain)?;
         plan.mark(&keys::chain_of_target(*target, *id));
         head.chains += 1;

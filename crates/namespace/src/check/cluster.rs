@@ -9,7 +9,7 @@ use crate::cluster_map::Setting;
 use crate::record::Counters;
 use crate::{
     Chain, DataServer, DataServerId, DeferredKind, DeferredOp, Device, DeviceId, Incarnation, Inode, InodeId,
-    JoinToken, MapHead, MemberState, Node, Time, keys,
+    JoinToken, MapHead, MemberState, Node, Pool, PoolId, Time, keys,
 };
 
 pub(super) fn check(
@@ -92,6 +92,7 @@ pub(super) fn check(
         findings.expect(key == keys::join_token(token.id), || format!("{token:?} is under {key:02x?}"));
     }
 
+    pools(view, &head, inodes, findings)?;
     chains(view, &head, findings)?;
     let mut lists = BTreeMap::new();
     for (key, device) in table::<Device>(view, keys::DEVICES, findings)? {
@@ -104,6 +105,31 @@ pub(super) fn check(
     }
     let indexed = table::<DeviceId>(view, keys::DEVICE_LISTS, findings)?;
     findings.expect(indexed == lists, || format!("device lists are {indexed:02x?}, not {lists:02x?}"));
+    Ok(())
+}
+
+fn pools(
+    view: &dyn View,
+    head: &MapHead,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut counted = BTreeMap::<PoolId, (u32, u64)>::new();
+    for pool in table::<PoolId>(view, keys::POOLS_OF_TARGETS, findings)?.into_values() {
+        counted.entry(pool).or_default().0 += 1;
+    }
+    let policies = inodes.values().filter_map(|inode| inode.directory()?.stripe);
+    for policy in policies.filter(|policy| policy.pool != PoolId::DEFAULT) {
+        counted.entry(policy.pool).or_default().1 += 1;
+    }
+    for (key, pool) in table::<Pool>(view, keys::POOLS, findings)? {
+        let found = counted.remove(&pool.id).unwrap_or_default();
+        let is_sound = key == keys::pool(pool.id)
+            && (1..=head.last_pool).contains(&pool.id.0)
+            && found == (pool.targets, pool.directories);
+        findings.expect(is_sound, || format!("{pool:?} is under {key:02x?}, with {found:?}"));
+    }
+    findings.expect(counted.is_empty(), || format!("of pools that are not there: {counted:?}"));
     Ok(())
 }
 

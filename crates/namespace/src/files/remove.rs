@@ -7,7 +7,7 @@
 use super::{entry, inline, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
-use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, read};
+use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, pools, read};
 
 pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
     let mut dir = plan.directory(dir)?;
@@ -62,6 +62,7 @@ fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
     plan.delete(&keys::inode(inode.id));
     plan.count(|counters| counters.inodes.checked_sub(1).map(|left| counters.inodes = left))?
         .ok_or(Broken("an inode goes that was not counted"))?;
+    pools::forget_directory(plan, inode)?;
     xattr::discard(plan, inode.id)?;
     unsettled::discard(plan, inode.id)?;
     if let Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) = inode.file() {

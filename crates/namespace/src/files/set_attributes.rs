@@ -9,7 +9,7 @@ use crate::plan::{Plan, Stop};
 use crate::states::{delegation, layout_state};
 use crate::{
     DataPlace, Error, File, Inode, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes,
-    StripePolicy,
+    StripePolicy, pools,
 };
 
 pub(crate) fn set_attributes(
@@ -93,7 +93,9 @@ pub(crate) fn set_stripe(
     policy: Option<StripePolicy>,
 ) -> Result<Reply, Stop> {
     let mut dir = plan.inode(dir)?;
-    dir.directory_mut().ok_or(Error::NotDirectory)?.stripe = policy;
+    let stripe = &mut dir.directory_mut().ok_or(Error::NotDirectory)?.stripe;
+    let before = std::mem::replace(stripe, policy);
+    pools::policy_changes(plan, before, policy)?;
     dir.attributes_changed(plan.now());
     plan.put_inode(&dir)?;
     Ok(Reply::Attributes { inode: dir, deferred: None })

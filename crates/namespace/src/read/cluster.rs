@@ -8,8 +8,8 @@ use store::{StoreError, View};
 use super::{collect, scan_records};
 use crate::record::get;
 use crate::{
-    Chain, ChainId, ClusterMap, DataServer, DataServerId, DeferredOp, Device, DeviceId, JoinToken, TargetId,
-    cluster_map, keys,
+    Chain, ChainId, ClusterMap, DataServer, DataServerId, DeferredOp, Device, DeviceId, JoinToken, Pool,
+    TargetId, cluster_map, keys,
 };
 
 /// Device with this id.
@@ -69,6 +69,14 @@ pub fn chains_of_target(view: &dyn View, target: TargetId) -> Result<Vec<ChainId
         ControlFlow::Continue(())
     })?;
     Ok(chains)
+}
+
+/// Pools beside the default one, by id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn pools(view: &dyn View) -> Result<Vec<Pool>, StoreError> {
+    collect(view, &[keys::POOLS])
 }
 
 /// Cluster map.

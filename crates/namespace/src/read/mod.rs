@@ -10,7 +10,7 @@ mod states;
 pub use clients::{client, clients, recorded, session, sessions};
 pub use cluster::{
     chain, chains, chains_of_target, cluster_map, data_servers, deferred_ops, deferred_ops_after, device,
-    devices, join_tokens, target_server,
+    devices, join_tokens, pools, target_server,
 };
 pub(crate) use files::xattr_heads;
 pub use files::{

@@ -169,6 +169,8 @@ impl Picture {
                 data_servers: plain.servers.values().cloned().collect(),
                 chains: plain.chains.values().cloned().collect(),
                 lost_targets: plain.lost_targets.iter().copied().collect(),
+                pools: plain.pools(),
+                pools_of_targets: plain.pools_of_targets.clone(),
                 settings: plain.map_settings.clone(),
             },
             devices: plain.devices.clone(),

@@ -19,6 +19,7 @@ mod measured;
 mod names;
 mod once;
 mod opens;
+mod pools;
 mod replay;
 mod small_files;
 mod unsettled;

@@ -293,7 +293,8 @@ fn the_stripe_policy_is_that_of_the_nearest_directory_that_has_one() {
     for dir in ["/a", "/a/b", "/a/b/c"] {
         w.dir(dir);
     }
-    let policy = |columns| StripePolicy { unit: StripeUnit::DEFAULT, columns, copies: 1 };
+    let policy =
+        |columns| StripePolicy { unit: StripeUnit::DEFAULT, columns, copies: 1, pool: PoolId::DEFAULT };
     let of = |w: &World, path| read::stripe_policy(&*w.view(), w.id(path)).unwrap();
     assert_eq!(of(&w, "/a/b/c"), None);
     for (path, columns) in [("/", 1), ("/a/b", 4)] {

@@ -15,11 +15,16 @@ struct Table<'a> {
     presence: &'a [Presence],
     is_overdue: bool,
     may_be_tried: bool,
+    other_pool: Option<PoolId>,
 }
 
 impl Targets for Table<'_> {
-    fn presence(&self, target: TargetId) -> Presence {
+    fn presence(&self, _: &Chain, target: TargetId) -> Presence {
         self.presence.get(target.0 as usize).copied().unwrap_or(Well)
+    }
+
+    fn other_pool(&self, _: &Chain) -> Option<PoolId> {
+        self.other_pool
     }
 
     fn substitute(&self, chain: &Chain, _: TargetId) -> Option<TargetId> {
@@ -44,7 +49,7 @@ fn chain(states: &[MemberState], copies: u8) -> Chain {
         since,
     };
     let members = (0..).zip(states).map(member).collect();
-    Chain { id: ChainId(90), version: 1, verifier: 1, copies, members, leaving: None }
+    Chain { id: ChainId(90), version: 1, verifier: 1, copies, members, leaving: None, pool: PoolId::DEFAULT }
 }
 
 fn step(
@@ -53,7 +58,7 @@ fn step(
     presence: &[Presence],
     is_overdue: bool,
 ) -> Option<ChainStep> {
-    let table = Table { presence, is_overdue, may_be_tried: false };
+    let table = Table { presence, is_overdue, may_be_tried: false, other_pool: None };
     next_step(&chain(recorded, 2), &chain(present, 2), &table)
 }
 
@@ -105,7 +110,11 @@ fn a_full_member_stays_in_and_is_taken_back_at_intervals_or_replaced() {
     // It had no room for a change.
     let left = chain(&[In, Away], 2);
     let tried = |may_be_tried| {
-        next_step(&left, &left, &Table { presence: &[Well, Full], is_overdue: false, may_be_tried })
+        next_step(
+            &left,
+            &left,
+            &Table { presence: &[Well, Full], is_overdue: false, may_be_tried, other_pool: None },
+        )
     };
     assert_eq!((tried(false), tried(true)), (None, at(ChainStep::Return, 1)));
     let replace = Some(ChainStep::Replace(TargetId(1), TargetId(9)));
@@ -130,7 +139,11 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     // It moves, though its data server serves.
     let moves = |states: &[MemberState], presence: &[Presence]| {
         let chain = Chain { leaving: Some(TargetId(0)), ..chain(states, 2) };
-        next_step(&chain, &chain, &Table { presence, is_overdue: false, may_be_tried: false })
+        next_step(
+            &chain,
+            &chain,
+            &Table { presence, is_overdue: false, may_be_tried: false, other_pool: None },
+        )
     };
     assert_eq!(moves(&[In, In, Refilling], &[Well, Well, Well]), None);
     assert_eq!(moves(&[In, In, In], &[Well, Well, Well]), at(ChainStep::Drop, 0));
@@ -141,7 +154,8 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     // It has stopped by itself before it is dropped.
     assert_eq!(moves(&[In, In, Away], &[Well, Well, Well]), at(ChainStep::Return, 2));
     let stopped = Chain { leaving: Some(TargetId(2)), ..chain(&[In, In, Away], 2) };
-    let table = Table { presence: &[Well, Well, Well], is_overdue: false, may_be_tried: false };
+    let table =
+        Table { presence: &[Well, Well, Well], is_overdue: false, may_be_tried: false, other_pool: None };
     assert_eq!(next_step(&stopped, &stopped, &table), at(ChainStep::Drop, 2));
     // Not heard of: the new member is not dropped in its place.
     assert_eq!(moves(&[In, In, In], &[Unsure, Well, Well]), None);
@@ -162,7 +176,11 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
 fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
     let step = |states: &[MemberState], presence: &[Presence], leaving| {
         let chain = Chain { leaving, ..chain(states, 1) };
-        next_step(&chain, &chain, &Table { presence, is_overdue: true, may_be_tried: false })
+        next_step(
+            &chain,
+            &chain,
+            &Table { presence, is_overdue: true, may_be_tried: false, other_pool: None },
+        )
     };
     assert_eq!(step(&[In], &[Well], None), None);
     assert_eq!(step(&[In], &[Gone], None), None, "no other target has its data");
@@ -174,7 +192,7 @@ fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
     let open = Some(TargetId(0));
     assert_eq!(step(&[In], &[Draining], open), None);
     let two = Chain { leaving: open, ..chain(&[In], 2) };
-    let table = Table { presence: &[Well], is_overdue: true, may_be_tried: true };
+    let table = Table { presence: &[Well], is_overdue: true, may_be_tried: true, other_pool: None };
     assert_eq!(next_step(&two, &two, &table), None);
     // Closed, and an object may not know of it yet.
     let closing = Chain { leaving: Some(TargetId(7)), ..chain(&[In], 2) };
@@ -186,7 +204,8 @@ fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
 #[test]
 fn a_chain_that_is_short_of_a_member_gets_one() {
     let step = |states: &[MemberState], copies| {
-        let table = Table { presence: &[Well, Well], is_overdue: false, may_be_tried: false };
+        let table =
+            Table { presence: &[Well, Well], is_overdue: false, may_be_tried: false, other_pool: None };
         next_step(&chain(states, copies), &chain(states, copies), &table)
     };
     assert_eq!(step(&[In], 2), Some(ChainStep::Add(TargetId(9))));
@@ -194,7 +213,22 @@ fn a_chain_that_is_short_of_a_member_gets_one() {
     assert_eq!(step(&[In, In], 3), Some(ChainStep::Add(TargetId(9))));
     assert_eq!(step(&[MemberState::Doubted], 2), None, "no member has the data");
     for presence in [Gone, Lost, Unsure] {
-        let table = Table { presence: &[presence], is_overdue: false, may_be_tried: false };
+        let table = Table { presence: &[presence], is_overdue: false, may_be_tried: false, other_pool: None };
         assert_eq!(next_step(&chain(&[In], 2), &chain(&[In], 2), &table), None, "no one fills it");
     }
+}
+
+/// Before anything else: its members would drain, and there is no place for them.
+#[test]
+fn a_chain_whose_pool_has_no_targets_goes_with_its_members() {
+    let step = |states: &[MemberState], presence: &[Presence]| {
+        let table = Table { presence, is_overdue: false, may_be_tried: false, other_pool: Some(PoolId(7)) };
+        next_step(&chain(states, 2), &chain(states, 2), &table)
+    };
+    assert_eq!(step(&[In, In], &[Draining, Draining]), Some(ChainStep::Pool(PoolId(7))));
+    assert_eq!(step(&[In, Refilling], &[Draining, Gone]), Some(ChainStep::Pool(PoolId(7))));
+    let open = Chain { leaving: Some(TargetId(0)), ..chain(&[In], 2) };
+    let table =
+        Table { presence: &[Well], is_overdue: false, may_be_tried: false, other_pool: Some(PoolId(7)) };
+    assert_eq!(next_step(&open, &open, &table), Some(ChainStep::Pool(PoolId(7))));
 }

@@ -110,7 +110,11 @@ impl Metaserver {
                 all.retain(|id, _| !self.cluster.is_chain_lost(*id));
                 let counted = chains(&all, self.cluster.default_stripe().copies);
                 let in_one_zone = self.cluster.chains_in_one_zone() as u64;
-                Chains { in_doubt: in_doubt as u64, in_one_zone, ..counted }
+                let is_elsewhere = |chain: &&Chain| {
+                    chain.members.iter().any(|member| map.pool_of(member.target) != chain.pool)
+                };
+                let in_other_pools = all.values().filter(is_elsewhere).count() as u64;
+                Chains { in_doubt: in_doubt as u64, in_one_zone, in_other_pools, ..counted }
             },
             refused: self.refused_clients(),
             commands_given_up: replica::faults(),
@@ -190,6 +194,7 @@ fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
         waiting: all.len() as u64 - with(MemberState::In),
         in_doubt: 0,
         in_one_zone: 0,
+        in_other_pools: 0,
         copies_of_new_files,
     }
 }

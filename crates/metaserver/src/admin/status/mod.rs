@@ -88,6 +88,9 @@ pub struct Chains {
     /// Chains whose copies share a zone: one fault may take several of them.
     #[serde(default)]
     pub in_one_zone: u64,
+    /// Chains with members that have gone to other pools: their data are on the way.
+    #[serde(default)]
+    pub in_other_pools: u64,
     /// Copies of new files in directories without a stripe policy.
     #[serde(default)]
     pub copies_of_new_files: u8,

@@ -204,8 +204,8 @@ impl Data {
             return Ok(0);
         }
         let checked = self.version_without_writers(inode)?;
-        let choice =
-            self.placement.choose(&self.candidates(copies), layout.columns).ok_or(FileError::Away)?;
+        let candidates = self.candidates(copies, self.pool_of(&data.chains));
+        let choice = self.placement.choose(&candidates, layout.columns).ok_or(FileError::Away)?;
         let to = self.layout_of(choice, layout.unit).await?;
         let command = Command::Relocate { inode: inode.id, from: layout, to, checked };
         self.state.propose(None, command).await?;

@@ -17,7 +17,10 @@ impl Chooser<'_> {
         };
         let states = [NodeState::Joining, NodeState::Serving, NodeState::Draining, NodeState::Removed];
         let state = states[self.pick(4)];
-        match self.pick(8) {
+        match self.pick(10) {
+            8 => MapChange::PoolTargets(self.pool(), vec![TargetId(self.pick(4) as u64)]),
+            9 if self.seldom(3) => MapChange::RemovePool(self.pool()),
+            9 => MapChange::MakePool(["", "a", "b", DEFAULT_POOL][self.pick(4)].to_string()),
             7 => {
                 let state = if self.seldom(3) { TargetState::InUse } else { TargetState::Lost };
                 MapChange::Target(TargetId(self.pick(4) as u64), state)
@@ -54,6 +57,17 @@ impl Chooser<'_> {
             }
             1 => TokenChange::Use { id, name: "ash".into(), ticket: [self.pick(2) as u8; 32] },
             _ => TokenChange::Revoke { id },
+        }
+    }
+
+    /// Mostly one that is there.
+    pub(super) fn pool(&mut self) -> PoolId {
+        let there: Vec<PoolId> = self.plain.pool_names.keys().copied().collect();
+        match self.pick(4) {
+            0 => PoolId::DEFAULT,
+            1 => PoolId(self.pick(4) as u16),
+            _ if there.is_empty() => PoolId::DEFAULT,
+            _ => there[self.pick(there.len())],
         }
     }
 
@@ -118,7 +132,8 @@ impl Chooser<'_> {
             _ => self.pick(3) as u32,
         };
         let [target, other] = [0; 2].map(|_: u8| TargetId(self.pick(4) as u64));
-        let step = match self.pick(15) {
+        let step = match self.pick(16) {
+            15 => ChainStep::Pool(self.pool()),
             14 => ChainStep::Copies(self.pick(5) as u8),
             13 => ChainStep::Closed,
             12 => ChainStep::Close,

@@ -84,11 +84,11 @@ impl Chooser<'_> {
                 Command::Wrote { inode, end: self.one(SIZES), epoch }
             }
             35..37 => {
-                let unit = StripeUnit::DEFAULT;
+                let (unit, pool) = (StripeUnit::DEFAULT, self.pool());
                 let policy = self.one([
                     None,
-                    Some(StripePolicy { unit, columns: 1, copies: 1 }),
-                    Some(StripePolicy { unit, columns: 0, copies: 2 }),
+                    Some(StripePolicy { unit, columns: 1, copies: 1, pool }),
+                    Some(StripePolicy { unit, columns: 0, copies: 2, pool }),
                 ]);
                 Command::SetStripe { dir: self.dir(), policy }
             }

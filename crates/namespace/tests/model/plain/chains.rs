@@ -28,9 +28,11 @@ impl Plain {
                 return Err(Error::Invalid);
             }
             let mut members: Vec<ChainMember> = Vec::new();
+            let pool = self.pool_of(targets[0]);
             for target in targets {
                 let server = self.server_of(*target).ok_or(Error::NoDevice)?;
-                if members.iter().any(|other| server.targets.contains(&other.target)) {
+                let is_beside = members.iter().any(|other| server.targets.contains(&other.target));
+                if is_beside || self.pool_of(*target) != pool {
                     return Err(Error::Invalid);
                 }
                 let (state, since) = (MemberState::In, self.now);
@@ -38,7 +40,8 @@ impl Plain {
             }
             let verifier = self.random;
             let copies = members.len() as u8;
-            self.chains.insert(*id, Chain { id: *id, version: 1, verifier, copies, members, leaving: None });
+            let chain = Chain { id: *id, version: 1, verifier, copies, members, leaving: None, pool };
+            self.chains.insert(*id, chain);
             self.map_head.chains += 1;
         }
         self.map_head.version += 1;
@@ -54,7 +57,8 @@ impl Plain {
             let process = self.server_of(target).ok_or(Error::NoDevice)?.process;
             let members = vec![ChainMember { target, state: MemberState::In, process, since: self.now }];
             let (verifier, leaving) = (self.random, Some(target));
-            self.chains.insert(id, Chain { id, version: 1, verifier, copies, members, leaving });
+            let pool = self.pool_of(target);
+            self.chains.insert(id, Chain { id, version: 1, verifier, copies, members, leaving, pool });
             self.map_head.chains += 1;
         }
         self.map_head.version += 1;
@@ -126,6 +130,12 @@ impl Plain {
                 let is_ready = chain.copies == 1 && (chain.members.len() > 1 || chain.leaving.is_none());
                 chain.copies = copies;
                 return (is_ready && (2..=3).contains(&copies)).then_some(chain);
+            }
+            ChainStep::Pool(pool) => {
+                let is_there = chain.members.iter().any(|m| self.pool_of(m.target) == pool);
+                let is_other = chain.pool != pool;
+                chain.pool = pool;
+                return (is_there && is_other).then_some(chain);
             }
             ChainStep::Doubt => {
                 let mut chain = recorded.clone();

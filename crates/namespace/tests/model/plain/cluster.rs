@@ -30,6 +30,7 @@ impl Plain {
             self.map_head.clone(),
             self.lost_targets.clone(),
             self.map_settings.clone(),
+            (self.pool_names.clone(), self.pools_of_targets.clone()),
         );
         match change {
             MapChange::State(key, state) => {
@@ -63,6 +64,9 @@ impl Plain {
                 let known = self.map_head.service_addresses.iter().position(|other| *other == address);
                 self.map_head.service_addresses.remove(known.ok_or(Error::NoEntry)?);
             }
+            MapChange::MakePool(name) => self.make_pool(name)?,
+            MapChange::RemovePool(id) => self.remove_pool(id)?,
+            MapChange::PoolTargets(id, targets) => self.pool_targets(id, &targets)?,
             MapChange::Set(changes) => self.set(changes)?,
             MapChange::Begin { settings, service_addresses } => {
                 if !self.map_head.begun {
@@ -89,6 +93,7 @@ impl Plain {
             self.map_head.clone(),
             self.lost_targets.clone(),
             self.map_settings.clone(),
+            (self.pool_names.clone(), self.pools_of_targets.clone()),
         );
         if before != after {
             self.map_head.version += 1;

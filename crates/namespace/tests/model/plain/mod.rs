@@ -11,6 +11,7 @@ mod delegations;
 mod epochs;
 mod inline;
 mod names;
+mod pools;
 mod states;
 mod unsettled;
 mod xattrs;
@@ -54,6 +55,8 @@ pub struct Plain {
     pub map_settings: BTreeMap<String, String>,
     pub map_nodes: BTreeMap<NodeKey, namespace::Node>,
     pub lost_targets: BTreeSet<TargetId>,
+    pub pool_names: BTreeMap<PoolId, String>,
+    pub pools_of_targets: BTreeMap<TargetId, PoolId>,
     pub tokens: BTreeMap<u64, JoinToken>,
 
     pub next_inode: u64,
@@ -140,6 +143,8 @@ impl Plain {
             map_settings: BTreeMap::new(),
             map_nodes: BTreeMap::new(),
             lost_targets: BTreeSet::new(),
+            pool_names: BTreeMap::new(),
+            pools_of_targets: BTreeMap::new(),
             next_inode: 3,
             next_state: 1,
             next_client: (stamp.random >> 32 << 32) + 1,

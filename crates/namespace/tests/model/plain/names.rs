@@ -463,6 +463,9 @@ impl Plain {
 
     pub(super) fn set_stripe(&mut self, dir: InodeId, policy: Option<StripePolicy>) -> Outcome {
         self.need_directory(dir)?;
+        if policy.is_some_and(|policy| !self.is_pool(policy.pool)) {
+            return Err(Error::NoEntry);
+        }
         if let Content::Directory { stripe, .. } = &mut self.node(dir)?.content {
             *stripe = policy;
         }

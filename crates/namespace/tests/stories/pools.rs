@@ -1,0 +1,118 @@
+//! Pools: targets, directories and chains of them.
+
+use namespace::*;
+
+use crate::world::*;
+
+const CHAIN: ChainId = ChainId(900);
+
+/// Data servers 1 to 4, each with the target of its number.
+fn world() -> World {
+    let mut w = World::new();
+    for id in 1..=4 {
+        let server = DataServer {
+            id: DataServerId(id),
+            name: format!("ds{id}"),
+            addresses: vec![format!("10.0.0.{id}:2050")],
+            service_address: None,
+            zone: String::new(),
+            targets: vec![TargetId(id)],
+            process: 1,
+        };
+        w.apply(Command::PutDataServer(server)).unwrap();
+    }
+    w
+}
+
+fn make(w: &mut World, name: &str) -> Result<PoolId, Error> {
+    w.apply(Command::Map(MapChange::MakePool(name.into())))?;
+    Ok(read::pools(&*w.view()).unwrap().into_iter().find(|pool| pool.name == name).expect("it is made").id)
+}
+
+fn put(w: &mut World, pool: PoolId, targets: &[u64]) -> Result<Reply, Error> {
+    let targets = targets.iter().copied().map(TargetId).collect();
+    w.apply(Command::Map(MapChange::PoolTargets(pool, targets)))
+}
+
+fn remove(w: &mut World, pool: PoolId) -> Result<Reply, Error> {
+    w.apply(Command::Map(MapChange::RemovePool(pool)))
+}
+
+fn choose(w: &mut World, path: &str, pool: Option<PoolId>) -> Result<Reply, Error> {
+    let policy = |pool| StripePolicy { unit: StripeUnit::DEFAULT, columns: 0, copies: 1, pool };
+    w.apply(Command::SetStripe { dir: w.id(path), policy: pool.map(policy) })
+}
+
+fn pool(w: &World, id: PoolId) -> Pool {
+    read::pools(&*w.view()).unwrap().into_iter().find(|pool| pool.id == id).expect("a pool")
+}
+
+#[test]
+fn a_pool_has_targets_and_is_kept_while_it_has_any_or_a_directory_names_it() {
+    let mut w = world();
+    let flash = make(&mut w, "flash").unwrap();
+    assert_eq!((make(&mut w, "flash"), make(&mut w, DEFAULT_POOL)), (Err(Error::Exists), Err(Error::Exists)));
+    assert_eq!(w.apply(Command::Map(MapChange::MakePool(String::new()))), Err(Error::Invalid));
+    assert_eq!(put(&mut w, flash, &[1, 99]), Err(Error::NoDevice), "all or none");
+    put(&mut w, flash, &[1, 2]).unwrap();
+    let map = read::cluster_map(&*w.view()).unwrap();
+    assert_eq!((map.pool_of(TargetId(1)), map.pool_of(TargetId(3))), (flash, PoolId::DEFAULT));
+    assert_eq!((map.pool_named("flash"), map.pool_named(DEFAULT_POOL)), (Some(flash), Some(PoolId::DEFAULT)));
+    assert_eq!(
+        (map.pool_named("disk"), map.pool_name(flash), map.pool_name(PoolId(99))),
+        (None, "flash", "default")
+    );
+    put(&mut w, flash, &[1, 2]).unwrap();
+    assert_eq!(read::cluster_map(&*w.view()).unwrap().head.version, map.head.version, "nothing changed");
+
+    w.dir("/a");
+    w.dir("/a/b");
+    choose(&mut w, "/a", Some(flash)).unwrap();
+    choose(&mut w, "/a/b", Some(flash)).unwrap();
+    assert_eq!((pool(&w, flash).targets, pool(&w, flash).directories), (2, 2));
+    let b = w.id("/a/b");
+    assert_eq!(read::stripe_policy(&*w.view(), b).unwrap().unwrap().pool, flash);
+    assert_eq!(choose(&mut w, "/a", Some(PoolId(99))), Err(Error::NoEntry));
+    assert_eq!(remove(&mut w, flash), Err(Error::NotEmpty));
+    put(&mut w, PoolId::DEFAULT, &[1, 2]).unwrap();
+    assert_eq!(remove(&mut w, flash), Err(Error::NotEmpty), "directories name it");
+    w.remove("/a/b").unwrap();
+    assert_eq!(pool(&w, flash).directories, 1, "that of a removed directory is forgotten");
+    choose(&mut w, "/a", None).unwrap();
+    remove(&mut w, flash).unwrap();
+    assert_eq!(remove(&mut w, flash), Err(Error::NoEntry));
+    assert_eq!(put(&mut w, flash, &[1]), Err(Error::NoEntry));
+    assert_ne!(make(&mut w, "flash").unwrap(), flash, "ids are not used again");
+}
+
+#[test]
+fn a_chain_is_of_one_pool_and_goes_to_another_with_its_members() {
+    let mut w = world();
+    let flash = make(&mut w, "flash").unwrap();
+    put(&mut w, flash, &[1, 2]).unwrap();
+    let chain = |id, targets: &[u64]| {
+        let targets = targets.iter().copied().map(TargetId).collect();
+        Command::MakeChains { chains: vec![NewChain { id: ChainId(id), targets }] }
+    };
+    assert_eq!(w.apply(chain(900, &[1, 3])), Err(Error::Invalid), "of two pools");
+    w.apply(chain(900, &[1, 2])).unwrap();
+    w.apply(chain(901, &[3, 4])).unwrap();
+    w.apply(Command::OpenChains {
+        chains: vec![OpenChain { id: ChainId(902), target: TargetId(2), copies: 2 }],
+    })
+    .unwrap();
+    let of = |w: &World, id| read::chain(&*w.view(), ChainId(id)).unwrap().unwrap();
+    assert_eq!([900, 901, 902].map(|id| of(&w, id).pool), [flash, PoolId::DEFAULT, flash]);
+
+    let step = |w: &mut World, pool| {
+        let version = of(w, 900).version;
+        let step = ChainStep::Pool(pool);
+        w.apply(Command::ChangeChains { changes: vec![ChainChange { chain: CHAIN, version, step }] })
+            .unwrap();
+        of(w, 900)
+    };
+    assert_eq!((step(&mut w, flash).version, step(&mut w, PoolId::DEFAULT).pool), (1, flash), "it stays");
+    put(&mut w, PoolId::DEFAULT, &[1, 2]).unwrap();
+    let moved = step(&mut w, PoolId::DEFAULT);
+    assert_eq!((moved.pool, moved.version), (PoolId::DEFAULT, 2));
+}
