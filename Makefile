@@ -5,7 +5,7 @@ HEOROT := $(CURDIR)/target/release/heorot
 PROGRAMS := --bin heorot --bin heorot-bench
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio lab directory size group mount-storm fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio lab copies directory size group mount-storm fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -18,6 +18,7 @@ help:
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make sim     simulated clusters of metaservers, SEEDS=20000 and METASERVERS=2000 of them from FIRST=501 on; see docs/simulation.md'
 	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
+	@echo 'make copies  how long clients wait when data servers with copies are killed; KILLS=20 MIB=2048'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; an hour, or LABS="lab/synchronous.toml"'
@@ -134,6 +135,11 @@ failover: setup build
 		HEOROT_RESTARTS=$(or $(KILLS),20) \
 		cargo test -p tests --test e2e -- --include-ignored --nocapture --test-threads 1 \
 		failover:: metaservers:: cut_off:: rolling:: follow:: data_addresses::
+
+# KILLS of data servers, with a file of MIB, two and three copies, and a client of either protocol.
+copies: setup build
+	HEOROT_BIN=$(HEOROT) HEOROT_KILLS=$(or $(KILLS),20) HEOROT_DATA_MIB=$(or $(MIB),2048) \
+		cargo test -p tests --test e2e -- --include-ignored --nocapture --test-threads 1 copies_killed::
 
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build

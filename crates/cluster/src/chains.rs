@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use namespace::{Chain, ChainId, ClusterMap, MemberState, TargetId};
+use namespace::{Chain, ChainId, ClusterMap, MemberState, PoolId, TargetId};
 use tokio::sync::Notify;
 use tokio::sync::watch::Sender;
 use wire::data;
@@ -48,7 +48,7 @@ pub(crate) struct Chains {
     /// Notification that the map has changed: the leader looks at the chains.
     pub(crate) changed: Notify,
     pub(crate) leases: Leases,
-    /// True if chains of two targets on different machines exist.
+    /// True if chains of two targets on different machines exist in the default pool.
     are_on_two_machines: AtomicBool,
     /// Chains that answered NOSPC.
     refusals: Refusals,
@@ -91,7 +91,8 @@ impl Chains {
         let is_on_two = |chain: &Chain| {
             let mut of_members = chain.members.iter().filter_map(|member| machines.get(&member.target));
             let first = of_members.next();
-            chain.copies == COPIES_IF_AUTO && of_members.any(|other| Some(other) != first)
+            (chain.copies, chain.pool) == (COPIES_IF_AUTO, PoolId::DEFAULT)
+                && of_members.any(|other| Some(other) != first)
         };
         self.are_on_two_machines.store(map.chains.iter().any(is_on_two), Ordering::Relaxed);
         self.changed.notify_one();

@@ -10,6 +10,9 @@ use namespace::{
 use crate::cluster::Cluster;
 use crate::error::{AdminError, ClusterError};
 
+/// Tries of a change that other changes of the map come before.
+const TRIES_MAX: usize = 50;
+
 /// A pool, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolReport {
@@ -98,6 +101,22 @@ impl Cluster {
     /// # Errors
     /// [`AdminError::Invalid`] if there is no such pool or target, or data or new files would have no place.
     pub async fn put_into_pool(&self, name: &str, targets: &[String]) -> Result<usize, AdminError> {
+        for _ in 0..TRIES_MAX {
+            if let Some(count) = self.try_to_put_into_pool(name, targets).await? {
+                return Ok(count);
+            }
+        }
+        Err(AdminError::Failed(
+            "the cluster map changes all the time: try again when chains are not refilled".into(),
+        ))
+    }
+
+    /// None: the map has changed meanwhile.
+    async fn try_to_put_into_pool(
+        &self,
+        name: &str,
+        targets: &[String],
+    ) -> Result<Option<usize>, AdminError> {
         self.agree().await?;
         let (id, map) = (self.pool(name)?, self.map());
         let mut named = BTreeSet::new();
@@ -116,15 +135,22 @@ impl Cluster {
             let pools = read::pools(&*self.group.view()?)?.into_iter();
             pools.filter(|pool| pool.directories > 0).map(|pool| pool.id).chain([PoolId::DEFAULT]).collect()
         };
-        check_move(&map, &named, id, &directories).map_err(AdminError::Invalid)?;
-        let moved = self.change_map(MapChange::PoolTargets(id, named.iter().copied().collect())).await;
-        moved.map_err(|error| match error {
-            ClusterError::Refused(Error::NoDevice) => {
-                AdminError::Invalid("a data server has one of these targets no more; look again".into())
+        let lost = self.data_servers.lost_targets();
+        check_move(&map, &lost, &named, id, &directories).map_err(AdminError::Invalid)?;
+        let all = named.iter().copied().collect();
+        let moved = self.change_map(MapChange::PoolTargets(id, all, map.head.version)).await;
+        match moved {
+            Ok(()) => Ok(Some(named.len())),
+            // The map has changed since: chains change often.
+            Err(ClusterError::Refused(Error::Delay)) => Ok(None),
+            Err(ClusterError::Refused(Error::NoDevice)) => {
+                Err(AdminError::Invalid("a data server has one of these targets no more; look again".into()))
             }
-            error => error.into(),
-        })?;
-        Ok(named.len())
+            Err(ClusterError::Refused(Error::NotEmpty)) => Err(AdminError::Invalid(
+                "directories name the pool that would have no targets; look again".into(),
+            )),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The pool with this name.
@@ -143,21 +169,64 @@ impl Cluster {
     /// [`AdminError::Invalid`] if it has no targets.
     pub fn check_pool_has_targets(&self, pool: PoolId) -> Result<(), AdminError> {
         let map = self.map();
-        match servers_of(&map, |target| map.pool_of(target) == pool).is_empty() && pool != PoolId::DEFAULT {
-            true => {
-                let name = map.pool_name(pool);
-                let why =
-                    format!("the pool {name:?} has no targets: heorot pool add {name} TARGET comes first");
-                Err(AdminError::Invalid(why))
-            }
-            false => Ok(()),
+        if pool == PoolId::DEFAULT || self.servers_of_pool(pool) > 0 {
+            return Ok(());
         }
+        let name = map.pool_name(pool);
+        let why = format!("the pool {name:?} has no targets: heorot pool add {name} TARGET comes first");
+        Err(AdminError::Invalid(why))
+    }
+
+    /// Number of data servers that stay, and have a target in the pool that is not lost.
+    #[must_use]
+    pub fn servers_of_pool(&self, pool: PoolId) -> usize {
+        let (map, lost) = (self.map(), self.data_servers.lost_targets());
+        servers_of(&map, &lost, |target| map.pool_of(target) == pool).len()
+    }
+
+    /// Checks that pools beside the default one keep a place for their data and new files without this data server.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`].
+    pub fn check_pools_without(&self, server: DataServerId) -> Result<(), AdminError> {
+        let (map, lost) = (self.map(), self.data_servers.lost_targets());
+        let Some(leaving) = map.data_servers.iter().find(|other| other.id == server) else { return Ok(()) };
+        let pools: BTreeSet<PoolId> = leaving.targets.iter().map(|target| map.pool_of(*target)).collect();
+        for pool in pools.into_iter().filter(|pool| *pool != PoolId::DEFAULT) {
+            let mut others = servers_of(&map, &lost, |target| map.pool_of(target) == pool);
+            others.remove(&server);
+            if others.is_empty() {
+                let name = map.pool_name(pool);
+                return Err(AdminError::Invalid(format!(
+                    "{} has the only targets of the pool {name:?}: put others into it (heorot pool add {name} TARGET), or \
+                     these into another one",
+                    leaving.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pools beside the default one that directories name, and that have no target which takes new files.
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`].
+    pub fn pools_without_place(&self) -> Result<Vec<String>, AdminError> {
+        let (map, usable) = (self.map(), self.data_servers.usable());
+        let pools = read::pools(&*self.group.view()?)?.into_iter();
+        let has_place = |pool: PoolId| usable.iter().any(|usable| map.pool_of(usable.target) == pool);
+        Ok(pools.filter(|pool| pool.directories > 0 && !has_place(pool.id)).map(|pool| pool.name).collect())
     }
 }
 
-/// Data servers that stay, and have a target for which `is_it`.
-fn servers_of(map: &ClusterMap, is_it: impl Fn(TargetId) -> bool) -> BTreeSet<DataServerId> {
+/// Data servers that stay, and have a target that is not lost, and for which `is_it`.
+fn servers_of(
+    map: &ClusterMap,
+    lost: &BTreeSet<TargetId>,
+    is_it: impl Fn(TargetId) -> bool,
+) -> BTreeSet<DataServerId> {
     let stays = |id| map.state(NodeKey::DataServer(id)) < NodeState::Draining;
+    let is_it = |target: TargetId| !lost.contains(&target) && is_it(target);
     let servers = map.present_data_servers().filter(|server| stays(server.id));
     servers
         .filter(|server| server.targets.iter().any(|target| is_it(*target)))
@@ -169,6 +238,7 @@ fn servers_of(map: &ClusterMap, is_it: impl Fn(TargetId) -> bool) -> BTreeSet<Da
 /// directories name.
 fn check_move(
     map: &ClusterMap,
+    lost: &BTreeSet<TargetId>,
     targets: &BTreeSet<TargetId>,
     to: PoolId,
     chosen: &BTreeSet<PoolId>,
@@ -178,15 +248,25 @@ fn check_move(
     for pool in left {
         let name = map.pool_name(pool);
         let stays = |target| map.pool_of(target) == pool && !targets.contains(&target);
-        let servers = servers_of(map, stays).len();
+        let servers = servers_of(map, lost, stays).len();
+        let of_pool = || map.chains.iter().filter(|chain| chain.pool == pool);
+        // Chains of a pool without targets go with theirs, all to one pool.
+        let is_elsewhere =
+            |member: &namespace::ChainMember| ![pool, to].contains(&map.pool_of(member.target));
+        if servers == 0 && of_pool().any(|chain| chain.members.iter().any(is_elsewhere)) {
+            return Err(format!(
+                "data of the pool {name:?} are still on their way from targets that were taken out of it: wait until heorot status \
+                 shows no chain with members in other pools, or put those targets back"
+            ));
+        }
         let leaves = |chain: &&Chain| {
-            chain.pool == pool && chain.members.iter().any(|member| targets.contains(&member.target))
+            let goes = |target| targets.contains(&target) || map.pool_of(target) != pool;
+            chain.members.iter().any(|member| goes(member.target))
         };
-        // Chains of a pool without targets go with theirs.
-        let copies = map.chains.iter().filter(leaves).map(|chain| usize::from(chain.copies)).max();
+        let copies = of_pool().filter(leaves).map(|chain| usize::from(chain.copies)).max();
         if let Some(copies) = copies.filter(|copies| (1..*copies).contains(&servers)) {
             return Err(format!(
-                "the pool {name:?} has data with {copies} copies, and targets of {servers} data servers would stay in it: put \
+                "the pool {name:?} has chains of {copies} copies, and targets of {servers} data servers would stay in it: put \
                  others into it first, or take all of its targets out at once"
             ));
         }
@@ -243,13 +323,20 @@ mod tests {
 
     #[test]
     fn targets_leave_a_pool_only_if_its_data_and_new_files_have_a_place() {
+        let lost = BTreeSet::from([TargetId(6)]);
         let moved = |targets: &[u64], to, chosen: &[PoolId]| {
             let targets = targets.iter().copied().map(TargetId).collect();
-            check_move(&map(), &targets, to, &chosen.iter().copied().chain([PoolId::DEFAULT]).collect())
+            check_move(
+                &map(),
+                &lost,
+                &targets,
+                to,
+                &chosen.iter().copied().chain([PoolId::DEFAULT]).collect(),
+            )
         };
         assert_eq!(moved(&[1], PoolId::DEFAULT, &[]), Ok(()), "3 takes its place");
         let torn = moved(&[1, 3], PoolId::DEFAULT, &[]).unwrap_err();
-        assert!(torn.contains("data with 2 copies, and targets of 1 data servers would stay"), "{torn}");
+        assert!(torn.contains("chains of 2 copies, and targets of 1 data servers would stay"), "{torn}");
         assert!(moved(&[1, 2], PoolId::DEFAULT, &[]).is_err(), "3 alone");
         assert_eq!(moved(&[1, 2, 3], PoolId::DEFAULT, &[]), Ok(()), "the chain goes with them");
         let named = moved(&[1, 2, 3], PoolId::DEFAULT, &[FLASH]).unwrap_err();
@@ -257,5 +344,16 @@ mod tests {
         assert_eq!(moved(&[4], FLASH, &[]), Ok(()));
         assert!(moved(&[4, 5], FLASH, &[]).unwrap_err().contains("default pool"));
         assert_eq!(moved(&[1, 2, 3], FLASH, &[FLASH]), Ok(()), "they are there already");
+        // A lost target is no place, and data that are on their way have to arrive.
+        let without_3 = BTreeSet::from([TargetId(3)]);
+        let one = BTreeSet::from([TargetId(1)]);
+        assert!(check_move(&map(), &without_3, &one, PoolId::DEFAULT, &BTreeSet::new()).is_err());
+        let mut on_the_way = map();
+        on_the_way.pools_of_targets.remove(&TargetId(1));
+        let rest = BTreeSet::from([TargetId(2), TargetId(3)]);
+        let moved = |to| check_move(&on_the_way, &lost, &rest, to, &BTreeSet::new());
+        assert_eq!(moved(PoolId::DEFAULT), Ok(()), "all are together again");
+        let waits = moved(PoolId(2)).unwrap_err();
+        assert!(waits.contains("still on their way"), "{waits}");
     }
 }

@@ -17,29 +17,32 @@
 //! An object that is in no cache has nothing unsynced: an object that leaves the cache is synced first, and
 //! when a target is opened all that an earlier process wrote is synced.
 
-use std::fs::File;
+mod open;
+mod space;
+mod sync;
+
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use host::{BufferPool, Repeated};
 use parking_lot::{Mutex, RwLockReadGuard};
-use rustix::fs::StatVfsMountFlags;
-use rustix::io::Errno;
 use wire::data::WriteVerifier;
 use wire::xdr::Payload;
 
-use crate::capacity::{self, Capacity, usable};
+use crate::capacity::Capacity;
 use crate::checksums::{Checksums, sums_of_whole_blocks};
 use crate::disk::Disk;
-use crate::epoch::{ATTRIBUTE, Entry, Mark, ObjectRef};
+use crate::epoch::{Entry, Mark, ObjectRef};
 use crate::held_dir::HeldDir;
 use crate::object::{ObjectName, ObjectStat, OpenObject};
-use crate::open_files::{OpenFiles, Victim};
+use crate::open_files::OpenFiles;
 use crate::removed::Removed;
 use crate::shared_trash::TrashOfTarget;
+
+pub use space::Space;
+pub(crate) use sync::answer_to;
 
 /// Locks for opening and unlinking: two objects rarely meet in one, and the same object always does.
 const NAME_LOCKS: usize = 64;
@@ -93,20 +96,6 @@ pub struct ReadOutcome {
     pub data: Bytes,
     /// True if the object ends at or before the end of this read.
     pub at_end: bool,
-}
-
-/// Space on the file system that holds the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes in all.
-    pub total: u64,
-    /// Usable bytes: the free ones without the reserve, and those in the trash of all targets of this process on the
-    /// file system.
-    pub free: u64,
-    /// Bytes in the trash, which a write that needs them gets.
-    pub trash: u64,
-    /// True if the file system is read-only.
-    pub read_only: bool,
 }
 
 /// The objects of one target.
@@ -402,34 +391,6 @@ impl Objects {
         Ok(mark)
     }
 
-    /// Space on the file system below.
-    ///
-    /// # Errors
-    /// [`ObjectError`].
-    pub fn space(&self) -> Result<Space, ObjectError> {
-        let stat = self.root.statvfs().map_err(|error| {
-            tracing::debug!(target = %self.root.path().display(), %error, "statvfs failed");
-            ObjectError::Io
-        })?;
-        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        let (total, trash) = (capacity::total(&stat), self.trash.own().bytes());
-        // A read-only mount ends with the next mount; a failed sync wants a restart.
-        let is_mounted_so = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
-        if is_mounted_so {
-            self.refuses_changes.store(false, Ordering::Relaxed);
-        }
-        let read_only = is_mounted_so || self.refuses_changes.load(Ordering::Relaxed);
-        let free = bytes(stat.f_bavail).saturating_add(self.trash.reclaimable_bytes());
-        let free = usable(free).min(total);
-        Ok(Space { total, free, trash, read_only })
-    }
-
-    /// Bytes that may be used as long as nothing is taken from the trash.
-    pub(crate) fn usable_bytes(&self) -> Result<u64, ObjectError> {
-        let stat = self.root.statvfs().map_err(|_| ObjectError::Io)?;
-        Ok(usable(stat.f_bavail.saturating_mul(stat.f_frsize)))
-    }
-
     pub(crate) fn name_lock(&self, name: &ObjectName) -> &Mutex<()> {
         &self.names[self.hasher.hash_one(name) as usize % NAME_LOCKS]
     }
@@ -440,173 +401,6 @@ impl Objects {
             (false, true) => Err(ObjectError::Io),
             (false, false) => Ok(()),
         }
-    }
-
-    /// The open object.
-    pub(crate) fn find(&self, name: ObjectName) -> Result<Arc<OpenObject>, ObjectError> {
-        if let Some(object) = self.open.lock().get(&name) {
-            return Ok(object);
-        }
-        self.make_room()?;
-        let _name = self.name_lock(&name).lock();
-        self.check_not_removed(&name)?;
-        if let Some(object) = self.open.lock().get(&name) {
-            return Ok(object);
-        }
-        let file = match self.root.open_file(&name.path()) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // The memory of removals ends with the process, and is bounded.
-                let removed =
-                    self.trash.own().contains(&name).map_err(|e| self.trouble("look for", &name, e))?;
-                return Err(if removed { ObjectError::Stale } else { ObjectError::Lost });
-            }
-            opened => opened.map_err(|e| self.trouble("open", &name, e))?,
-        };
-        let mark = self.disk.mark(&file).map_err(|e| self.trouble("read the mark of", &name, e))?;
-        let mark = match mark.map(|bytes| Mark::from_bytes(&bytes).ok_or(bytes)) {
-            None => Mark::default(),
-            Some(Ok(mark)) => mark,
-            Some(Err(bytes)) => {
-                let error = format!("its {ATTRIBUTE} is damaged: {bytes:02x?}");
-                return Err(self.trouble("open", &name, io::Error::other(error)));
-            }
-        };
-        let object = Arc::new(OpenObject::new(file, mark));
-        self.open_sums(&name, &object)?;
-        self.open.lock().insert(name, Arc::clone(&object));
-        Ok(object)
-    }
-
-    fn make_room(&self) -> Result<(), ObjectError> {
-        loop {
-            let mut open = self.open.lock();
-            if !open.is_full() {
-                return Ok(());
-            }
-            match open.evict() {
-                Victim::Dropped => {}
-                Victim::None => return Ok(()),
-                Victim::Sync(name, object) => {
-                    drop(open);
-                    match self.sync(&name, &object) {
-                        // Its clients are told by the verifier; what is to be opened now has nothing to do
-                        // with it.
-                        Ok(()) | Err(ObjectError::NoSpace) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Makes the object's data durable. A sync that fails may have taken pages with it that were
-    /// acknowledged, and the next one would report success. After most errors nothing can be believed of the
-    /// target before a restart. A full disk is another matter: the kernel names the file concerned by this
-    /// error, and others' pages are not touched. So the target goes on, and its verifier changes, whereupon
-    /// clients send again what they had not committed.
-    pub(crate) fn sync(&self, name: &ObjectName, object: &OpenObject) -> Result<(), ObjectError> {
-        self.sync_by(name, object, |file| self.disk.sync_file(file))
-    }
-
-    fn sync_by(
-        &self,
-        name: &ObjectName,
-        object: &OpenObject,
-        sync: impl FnOnce(&File) -> io::Result<()>,
-    ) -> Result<(), ObjectError> {
-        let file = |file: &File| {
-            sync(file).map_err(|error| {
-                let target = self.root.path().display();
-                // The verifier of a column with copies is its chain's, and cannot tell of a loss at one
-                // member.
-                let has_copies = object.gate.mark().chain != 0;
-                if answer_to(&error) == ObjectError::NoSpace && !has_copies {
-                    self.verifier.fetch_add(1, Ordering::AcqRel);
-                    tracing::error!(
-                        %target, %name, %error,
-                        "sync of an object failed: the target is full; clients are told to repeat their writes. Make \
-                         room, or add targets"
-                    );
-                    return ObjectError::NoSpace;
-                }
-                self.fail();
-                tracing::error!(
-                    %target, %name, %error,
-                    "sync of an object failed: writes may be lost, and nothing is served from this target any more. Check \
-                     its disk (dmesg, smartctl), then restart the data server"
-                );
-                ObjectError::Io
-            })
-        };
-        object.sync(file)?;
-        // A sync that failed while we waited for it took our pages with it.
-        self.check()
-    }
-
-    pub(crate) fn sync_directory(&self, directory: u8) -> Result<(), ObjectError> {
-        let name = format!("{directory:02x}");
-        self.disk.sync_dir(self.root.file(), &name).map_err(|error| match answer_to(&error) {
-            // The directory could not even be opened: nothing was tried, and nothing is lost.
-            ObjectError::Busy => ObjectError::Busy,
-            // The caller gets the missing names, and asks again.
-            ObjectError::NoSpace => {
-                tracing::error!(
-                    directory = %self.root.path().join(&name).display(), %error,
-                    "sync of a directory failed: the target is full. Make room, or add targets"
-                );
-                ObjectError::NoSpace
-            }
-            _ => {
-                self.fail();
-                tracing::error!(
-                    directory = %self.root.path().join(&name).display(), %error,
-                    "sync of a directory failed: nothing is served from this target any more. Check its disk (dmesg, \
-                     smartctl), then restart the data server"
-                );
-                ObjectError::Io
-            }
-        })
-    }
-
-    pub(crate) fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
-    }
-
-    /// The answer to an error of the kernel, after it was logged.
-    pub(crate) fn trouble(&self, doing: &str, name: &ObjectName, error: io::Error) -> ObjectError {
-        let answer = answer_to(&error);
-        if error.raw_os_error() == Some(Errno::ROFS.raw_os_error()) {
-            self.refuses_changes.store(true, Ordering::Relaxed);
-        }
-        match answer {
-            // A full disk is expected, and each writer gets the error; a line for each write would fill the
-            // log.
-            ObjectError::NoSpace | ObjectError::TooLarge | ObjectError::NotSupported => {
-                tracing::debug!(target = %self.root.path().display(), %name, %error, "{doing} object failed");
-            }
-            // Each call of a client to a failed or read-only disk may come here.
-            _ => {
-                if let Some(count) = self.troubles.count() {
-                    tracing::error!(
-                        target = %self.root.path().display(), %name, %error, count,
-                        "{doing} object failed. Check the target's disk (dmesg, smartctl)"
-                    );
-                }
-            }
-        }
-        answer
-    }
-}
-
-pub(crate) fn answer_to(error: &io::Error) -> ObjectError {
-    match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => ObjectError::NoSpace,
-        Some(Errno::FBIG) => ObjectError::TooLarge,
-        // BADF: opened to read, since the file system was read-only then.
-        Some(Errno::ROFS | Errno::BADF) => ObjectError::ReadOnly,
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => ObjectError::Busy,
-        Some(Errno::OPNOTSUPP | Errno::NOSYS) => ObjectError::NotSupported,
-        _ => ObjectError::Io,
     }
 }
 

@@ -287,6 +287,12 @@ pub(crate) fn change(plan: &mut Plan<'_>, changes: &[ChainChange]) -> Result<Rep
 fn step_of(plan: &Plan<'_>, mut chain: Chain, step: ChainStep) -> Result<Option<Chain>, Stop> {
     let process = |target| process_of(plan.view(), target);
     let recorded: Chain = get(plan.view(), &keys::chain(chain.id))?.ok_or(Error::NoEntry)?;
+    // `chain` has members away whose process has changed. Without a head it would be recorded so: no member could lead.
+    let keeps_members =
+        matches!(step, ChainStep::Close | ChainStep::Closed | ChainStep::Copies(_) | ChainStep::Pool(_));
+    if keeps_members && chain.head().is_none() {
+        return Ok(None);
+    }
     let (target, from, to) = match step {
         ChainStep::Leave(target) => {
             let is_last = chain.with_state(MemberState::In).all(|other| other == target);

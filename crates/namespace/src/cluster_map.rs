@@ -192,8 +192,8 @@ pub enum MapChange {
     MakePool(String),
     /// Removes a pool; `NotEmpty` if it has targets, or a directory names it.
     RemovePool(PoolId),
-    /// Puts targets into a pool, the default one, too, and out of the ones that they are in.
-    PoolTargets(PoolId, Vec<TargetId>),
+    /// Puts targets into a pool, the default one, too, and out of the ones that they are in; by this version of the map.
+    PoolTargets(PoolId, Vec<TargetId>, u64),
     /// Sets these settings, all or none; a value of none removes the key.
     Set(Vec<(String, Option<String>)>),
     /// Initial content of a cluster's map. Has no effect if the map has it already.
@@ -280,7 +280,7 @@ pub(crate) fn change(plan: &mut Plan<'_>, change: &MapChange) -> Result<Reply, S
         MapChange::Target(target, state) => cluster::declare(plan, *target, *state),
         MapChange::MakePool(name) => pools::make(plan, name),
         MapChange::RemovePool(id) => pools::remove(plan, *id),
-        MapChange::PoolTargets(id, targets) => pools::put_targets(plan, *id, targets),
+        MapChange::PoolTargets(id, targets, version) => pools::put_targets(plan, *id, targets, *version),
         MapChange::Set(changes) => set(plan, changes),
         MapChange::Begin { settings, service_addresses } => begin(plan, settings, service_addresses),
     }

@@ -82,21 +82,31 @@ pub(crate) fn remove(plan: &mut Plan<'_>, id: PoolId) -> Result<Reply, Stop> {
     Ok(Reply::Done)
 }
 
-/// Puts targets, which data servers have, into a pool, and out of the one that they are in.
+/// Puts targets, which data servers or other pools have, into a pool, and out of the one that they are in. `version` is
+/// that of the map by which the administrator's metaserver has found that data and new files have a place.
 ///
 /// # Errors
-/// `NoEntry` if there is no such pool, `NoDevice` if no data server has a target.
-pub(crate) fn put_targets(plan: &mut Plan<'_>, id: PoolId, targets: &[TargetId]) -> Result<Reply, Stop> {
+/// `NoEntry` if there is no such pool, `NoDevice` if a target is not known, `NotEmpty` if directories would name a pool
+/// without targets, `Delay` if the map has another version.
+pub(crate) fn put_targets(
+    plan: &mut Plan<'_>,
+    id: PoolId,
+    targets: &[TargetId],
+    version: u64,
+) -> Result<Reply, Stop> {
     check_pool(plan.view(), id)?;
+    if cluster_map::head(plan.view())?.version != version {
+        return Err(Error::Delay.into());
+    }
     if targets.len() > TARGETS_OF_COMMAND_MAX {
         return Err(Error::Invalid.into());
     }
     let mut is_news = false;
     for target in targets {
-        if get::<DataServerId>(plan.view(), &keys::target(*target))?.is_none() {
+        let before = pool_of(plan.view(), *target)?;
+        if get::<DataServerId>(plan.view(), &keys::target(*target))?.is_none() && before == PoolId::DEFAULT {
             return Err(Error::NoDevice.into());
         }
-        let before = pool_of(plan.view(), *target)?;
         if before == id {
             continue;
         }
@@ -108,9 +118,12 @@ pub(crate) fn put_targets(plan: &mut Plan<'_>, id: PoolId, targets: &[TargetId])
         }
         is_news = true;
     }
-    let all: u32 = read::pools(plan.view())?.iter().map(|pool| pool.targets).sum();
-    if all > POOLED_TARGETS_MAX {
+    let pools: Vec<Pool> = read::pools(plan.view())?;
+    if pools.iter().map(|pool| pool.targets).sum::<u32>() > POOLED_TARGETS_MAX {
         return Err(Error::Invalid.into());
+    }
+    if is_news && pools.iter().any(|pool| pool.targets == 0 && pool.directories > 0) {
+        return Err(Error::NotEmpty.into());
     }
     if is_news {
         cluster_map::changed(plan)?;
@@ -121,7 +134,7 @@ pub(crate) fn put_targets(plan: &mut Plan<'_>, id: PoolId, targets: &[TargetId])
 /// Counts a directory whose stripe policy changes.
 ///
 /// # Errors
-/// `NoEntry` if there is no such pool.
+/// `NoEntry` if there is no such pool, `NoDevice` if it has no targets.
 pub(crate) fn policy_changes(
     plan: &mut Plan<'_>,
     before: Option<StripePolicy>,
@@ -133,6 +146,10 @@ pub(crate) fn policy_changes(
     if before != after {
         count(plan, before, |pool| pool.directories.checked_sub(1).map(|left| pool.directories = left))?;
         count(plan, after, |pool| pool.directories.checked_add(1).map(|more| pool.directories = more))?;
+        let named: Option<Pool> = get(plan.view(), &keys::pool(after))?;
+        if named.is_some_and(|pool| pool.targets == 0) {
+            return Err(Error::NoDevice.into());
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tests::kills::{Kills, number};
 use tests::stalls::{self, Stall, Work, clock};
 use tests::{Client, Lab, Metaservers, scripts};
 
@@ -13,51 +14,8 @@ const KILLS: usize = 2;
 /// a client that waits for its own timer must: Linux sleeps for 15 s after a DELAY to SEQUENCE, and for 30 s
 /// after a denied lock.
 const STALL_MAX: Duration = Duration::from_secs(12);
-const WORTH_TELLING: Duration = Duration::from_secs(2);
-/// A stall that begins later after a kill has another cause.
-const AFTER_A_KILL_SECONDS: f64 = 15.0;
 /// Size of pNFS data, in MiB; a GiB with HEOROT_DATA_MIB=1024.
 const DATA_MIB: u32 = 128;
-
-fn number(variable: &str, usual: usize) -> usize {
-    std::env::var(variable).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
-}
-
-/// Times of kills, by the clock of a client.
-#[derive(Default)]
-struct Kills(Vec<f64>);
-
-impl Kills {
-    /// Longest one of `stalls` for each kill: zero without a stall.
-    fn longest(&self, stalls: &[Stall]) -> Vec<Duration> {
-        let longest = |kill: &f64| {
-            let held_up = stalls.iter().filter(|stall| {
-                stall.began + stall.took.as_secs_f64() > *kill && stall.began < kill + AFTER_A_KILL_SECONDS
-            });
-            held_up.map(|stall| stall.took).max().unwrap_or_default()
-        };
-        self.0.iter().map(longest).collect()
-    }
-}
-
-fn told(what: &str, kills: &Kills, stalls: &[Stall]) {
-    let mut each = kills.longest(stalls);
-    each.sort_unstable();
-    let (median, longest) = (each[each.len() / 2], each[each.len() - 1]);
-    println!(
-        "{what}: {} kills; a client waited for {:.2} s (median), {:.2} s (longest)",
-        each.len(),
-        median.as_secs_f64(),
-        longest.as_secs_f64()
-    );
-    for stall in stalls.iter().filter(|stall| stall.took > WORTH_TELLING) {
-        let kill = kills.0.iter().rev().find(|kill| **kill < stall.began + stall.took.as_secs_f64());
-        println!("    {stall}, begun {:.2} s after a kill", stall.began - kill.unwrap_or(&0.0));
-    }
-    if let Some(stall) = stalls.iter().max_by_key(|stall| stall.took) {
-        assert!(stall.took < STALL_MAX, "{stall}");
-    }
-}
 
 /// Kills alternately the holder of the first service address and the leader, and restarts each after the
 /// first of `works` has continued.
@@ -79,7 +37,7 @@ fn kill_often(cluster: &mut Metaservers, client: &Client, works: &mut [Work]) ->
 fn kills_under(cluster: &mut Metaservers, client: &Client, what: &str, mut works: Vec<Work>) -> Vec<String> {
     let kills = kill_often(cluster, client, &mut works);
     let (said, stalls): (Vec<String>, Vec<Vec<Stall>>) = works.into_iter().map(Work::end).unzip();
-    told(what, &kills, &stalls.concat());
+    kills.tell(what, &stalls.concat(), STALL_MAX);
     said
 }
 
@@ -153,7 +111,7 @@ fn file_data_do_not_wait_for_metaservers_that_are_killed() {
             "pNFS writes before any kill: {count} took over 0.1 s, the longest {:.2} s",
             longest.as_secs_f64()
         );
-        told(&format!("pNFS writes of {mib} MiB: bytes to data servers"), &kills, &bytes);
-        told("pNFS writes: fsync, and other work beside them", &kills, &others);
+        kills.tell(&format!("pNFS writes of {mib} MiB: bytes to data servers"), &bytes, STALL_MAX);
+        kills.tell("pNFS writes: fsync, and other work beside them", &others, STALL_MAX);
     });
 }

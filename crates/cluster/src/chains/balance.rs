@@ -28,6 +28,8 @@ const TOO_SMALL: u64 = 2000;
 const TENTHS_MAX: u64 = 9;
 /// Chains that move at a time.
 pub(super) const MOVES_MAX: usize = 16;
+/// Time without a look for places apart after one that found no room.
+const APART_PAUSE: Duration = Duration::from_secs(60);
 /// Interval between two looks at the targets.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Time without a count of bytes after one that led to no move, while targets stay as full as they are.
@@ -41,7 +43,7 @@ pub(super) struct Fill {
     pub(super) target: TargetId,
     pool: PoolId,
     total: u64,
-    used: u64,
+    pub(super) used: u64,
 }
 
 impl Fill {
@@ -49,9 +51,9 @@ impl Fill {
         self.used as f64 / self.total.max(1) as f64
     }
 
-    /// True if nothing may move there.
-    pub(super) fn is_nearly_full(&self) -> bool {
-        self.used >= self.total / 10 * TENTHS_MAX
+    /// True if so many bytes more leave room.
+    pub(super) fn can_take(&self, bytes: u64) -> bool {
+        self.used.saturating_add(bytes) < self.total / 10 * TENTHS_MAX
     }
 }
 
@@ -133,27 +135,38 @@ impl Cluster {
         // Targets before the last count that led to no move, and the time of its end.
         let mut in_vain: Option<(Vec<Fill>, Duration)> = None;
         let mut cleaned = BTreeSet::new();
+        let now = || self.group.clock.monotonic();
+        // Time at which members that share a zone or a machine found a better place, and no room there.
+        let mut no_room_apart = None;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             if !self.group.replica.leads() {
                 cleaned.clear();
                 continue;
             }
-            if !self.settings().rebalance || !self.are_chains_settled() {
+            if !self.settings().rebalance || self.is_being_cleaned() {
                 continue;
             }
-            let fills = self.fills();
-            let apart = self.moves_apart(&fills);
-            if !apart.is_empty() {
-                if let Err(error) = self.change_chains(&apart).await {
-                    tracing::warn!(%error, "copies cannot move apart, retrying");
-                }
+            let unsettled = self.unsettled_pools();
+            let mut fills = self.fills();
+            fills.retain(|fill| !unsettled.contains(&fill.pool));
+            if fills.is_empty() {
                 continue;
+            }
+            if no_room_apart.is_none_or(|at: Duration| now().saturating_sub(at) >= APART_PAUSE) {
+                let apart = self.moves_apart(&fills, |chain| !unsettled.contains(&chain.pool)).await;
+                no_room_apart = apart.is_none().then(now);
+                let apart = apart.unwrap_or_default();
+                if !apart.is_empty() {
+                    if let Err(error) = self.change_chains(&apart).await {
+                        tracing::warn!(%error, "copies cannot move apart, retrying");
+                    }
+                    continue;
+                }
             }
             if pools_of(&fills).into_iter().all(|pool| is_even(&fills, pool)) {
                 continue;
             }
-            let now = || self.group.clock.monotonic();
             let is_in_vain = |(before, at): &(Vec<Fill>, Duration)| {
                 are_alike(before, &fills) && now().saturating_sub(*at) < PAUSE
             };
@@ -174,19 +187,25 @@ impl Cluster {
         }
     }
 
-    /// True if all chains have all members, and nothing that was left behind is still to be removed.
-    fn are_chains_settled(&self) -> bool {
+    /// True if something that was left behind is still to be removed.
+    fn is_being_cleaned(&self) -> bool {
+        let known = Known::of(self);
+        self.chains.left_behind.targets().keys().any(|target| known.stays(*target))
+    }
+
+    /// Pools with chains that do not have all members, or of which members have gone to other pools.
+    fn unsettled_pools(&self) -> BTreeSet<PoolId> {
+        let map = self.map();
         let is_whole = |chain: &Chain| {
             let copies = usize::from(chain.copies);
             !chain.is_of_one_for_now()
                 && chain.members.len() == copies
                 && chain.with_state(namespace::MemberState::In).count() == copies
+                && chain.members.iter().all(|member| map.pool_of(member.target) == chain.pool)
         };
-        let (chains, known) = (self.chains(), Known::of(self));
-        let is_cleaned = |target: &TargetId| known.stays(*target);
-        !chains.is_empty()
-            && chains.values().all(|chain| is_whole(chain) || self.is_chain_lost(chain.id))
-            && !self.chains.left_behind.targets().keys().any(is_cleaned)
+        let chains = self.chains();
+        let unsettled = chains.values().filter(|chain| !is_whole(chain) && !self.is_chain_lost(chain.id));
+        unsettled.map(|chain| chain.pool).collect()
     }
 
     /// Targets that data can move to or from, one of each file system. Reserved bytes count as used, those in
@@ -230,7 +249,7 @@ impl Cluster {
             if fills[at].share() - least <= WITHIN || moves.len() >= MOVES_MAX {
                 continue;
             }
-            let mut bytes = self.bytes_of_chains(from).await?;
+            let Some(mut bytes) = self.bytes_of_chains(from).await else { continue };
             let all = bytes.len();
             bytes.retain(|chain, _| self.is_member(*chain, from));
             if bytes.len() < all && cleaned.insert(from) {
@@ -256,7 +275,7 @@ impl Cluster {
     }
 
     /// Bytes of each chain with copies on a target. None: it does not answer.
-    async fn bytes_of_chains(&self, target: TargetId) -> Option<BTreeMap<ChainId, u64>> {
+    pub(super) async fn bytes_of_chains(&self, target: TargetId) -> Option<BTreeMap<ChainId, u64>> {
         let peer = self.data_servers.peer(target)?;
         let (mut sums, mut after) = (BTreeMap::<ChainId, u64>::new(), None);
         let chains = self.chains();

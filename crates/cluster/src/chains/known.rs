@@ -174,7 +174,11 @@ impl Targets for Known {
     }
 
     fn other_pool(&self, chain: &Chain) -> Option<PoolId> {
-        let is_empty = !self.presence.keys().any(|target| self.pool_of(*target) == chain.pool);
+        let stays = |presence: &Presence| !matches!(presence, Presence::Lost | Presence::Draining);
+        let is_there = |(target, presence): (&TargetId, &Presence)| {
+            stays(presence) && self.pool_of(*target) == chain.pool
+        };
+        let is_empty = !self.presence.iter().any(is_there);
         let pool = chain.members.first().map(|member| self.pool_of(member.target))?;
         (is_empty && pool != chain.pool).then_some(pool)
     }

@@ -23,7 +23,7 @@ impl Cluster {
     /// [`AdminError::Invalid`] if the pool has too few data servers, or too few zones.
     pub async fn ensure_chains(&self, copies: u8, pool: PoolId) -> Result<(), AdminError> {
         let is_there = |chain: &namespace::Chain| {
-            (chain.copies, chain.pool) == (copies, pool) && !chain.is_of_one_for_now()
+            (chain.copies, chain.pool) == (copies, pool) && chain.members.len() >= usize::from(copies)
         };
         if copies < 2 || self.chains().values().any(is_there) {
             return Ok(());
@@ -56,7 +56,12 @@ impl Cluster {
 
     /// Copies of new files: those that are set, or that the machines allow.
     pub(super) fn wanted_copies(&self) -> u8 {
-        let machines: BTreeSet<IpAddr> = self.map().present_data_servers().filter_map(machine).collect();
+        let map = self.map();
+        let is_default = |server: &&namespace::DataServer| {
+            server.targets.iter().any(|t| map.pool_of(*t) == PoolId::DEFAULT)
+        };
+        let machines: BTreeSet<IpAddr> =
+            map.present_data_servers().filter(is_default).filter_map(machine).collect();
         self.settings().stripe(if machines.len() > 1 { COPIES_IF_AUTO } else { 1 }).copies
     }
 

@@ -79,6 +79,15 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             (_, MemberState::Away, Presence::Draining) if count_others_in(target) >= copies => {
                 return Some(ChainStep::Drop(target));
             }
+            // Its data are not needed: others have them, and another one takes its place.
+            (MemberState::Away, MemberState::Away, Presence::Draining)
+                if present.members.len() > copies && with_data >= copies => {}
+            (MemberState::Away, MemberState::Away, Presence::Draining)
+                if present.members.len() <= copies
+                    && let Some(by) = targets.substitute(present, target) =>
+            {
+                return Some(ChainStep::Replace(target, by));
+            }
             // Also one whose process has changed.
             (_, MemberState::Away, Presence::Well | Presence::Draining) => {
                 return Some(ChainStep::Return(target));

@@ -70,6 +70,7 @@ impl Cluster {
         let reports = self.data_servers.report();
         let mut ids: BTreeSet<TargetId> = map.lost_targets.iter().copied().collect();
         ids.extend(map.present_data_servers().flat_map(|server| &server.targets));
+        ids.extend(map.pools_of_targets.keys());
         let view = self.group.view()?;
         let named = read::devices(&*view)?;
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));

@@ -34,6 +34,7 @@ mod regions;
 mod scrub;
 mod scrub_record;
 mod settle;
+mod shorten;
 mod sum_file;
 mod verify;
 

@@ -111,6 +111,10 @@ fn table(status: &Status) -> String {
             ),
         );
     }
+    if chains.in_other_pools > 0 {
+        let count = chains.in_other_pools;
+        line(&mut out, format_args!("         {count} have members in other pools, which their data leave"));
+    }
     match chains.copies_of_new_files {
         0 => {} // of a metaserver of an earlier version
         1 => line(&mut out, format_args!("new files have one copy: a lost target takes their data")),

@@ -60,7 +60,8 @@ fn conclusion(now: &StripeApplied, copies: u8) -> Result<Vec<String>, String> {
     }
     if now.left > 0 {
         return Err(format!(
-            "{} files stay without copies: they are in use, or a data server of theirs is away. Run this again",
+            "{} files stay without copies: they are in use, a data server of theirs is away, or their pool has too few. Run this \
+             again",
             now.left
         ));
     }

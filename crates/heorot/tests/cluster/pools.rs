@@ -94,7 +94,7 @@ async fn files_are_in_the_pool_of_their_directory_and_follow_when_targets_leave_
     until("ds0 has no data of the pool", || is_settled(&cluster) && objects(&cluster, 0) == 0);
     check(&client, &files).await;
     let torn = refused(&["pool", "add", "default", "ds1"]);
-    assert!(torn.contains("data with 2 copies, and targets of 1 data servers would stay"), "{torn}");
+    assert!(torn.contains("chains of 2 copies, and targets of 1 data servers would stay"), "{torn}");
     assert!(refused(&["pool", "add", "default", "ds1", "ds2"]).contains("directories name it"));
 
     // All at once: nothing moves.

@@ -195,7 +195,8 @@ impl Data {
         let mut leftovers_at = Instant::now();
         loop {
             // Only the leader works; the other metaservers wait until they lead.
-            let outcome = if self.machine.replica.leads() {
+            let leads = self.machine.replica.leads();
+            let outcome = if leads {
                 self.leading_round(&mut leftovers_at).await
             } else {
                 self.backlog.reset();
@@ -207,7 +208,8 @@ impl Data {
                     // Each removal notifies this loop; the time-out is for work that failed before.
                     let now = Instant::now();
                     let next = self.backlog.next_try().unwrap_or(now + LOOK_EVERY);
-                    let next = next.clamp(now + RETRY, now + LOOK_EVERY);
+                    // One that does not lead may begin to, and has then been told already.
+                    let next = if leads { next.clamp(now + RETRY, now + LOOK_EVERY) } else { now + RETRY };
                     let _ = tokio::time::timeout_at(next, self.state.deferred_ready.notified()).await;
                 }
                 Err(status) => {

@@ -18,6 +18,9 @@ impl Data {
         let (name, objects) = (&node.name, node.objects.unwrap_or(0));
         match change {
             NodeChange::Drain => {
+                if let NodeKey::DataServer(id) = node.key {
+                    self.cluster.check_pools_without(id)?;
+                }
                 self.cluster.set_state(node.key, NodeState::Draining).await?;
                 Ok(format!(
                     "{name} takes no new files; its {objects} objects are served, and move to other data servers that have room"
@@ -52,6 +55,9 @@ impl Data {
                 "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
             ))),
             NodeChange::Remove if !force => {
+                if let NodeKey::DataServer(id) = node.key {
+                    self.cluster.check_pools_without(id)?;
+                }
                 // Drained first, so that no new data come to the targets during the check.
                 self.cluster.set_state(node.key, NodeState::Draining).await?;
                 match self.leave_data_server(node.key).await {

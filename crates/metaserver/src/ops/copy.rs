@@ -100,10 +100,24 @@ pub(super) async fn in_columns_like(
         && layout != planned
         && (unlike == Unlike::Changes || (layout.unit, layout.columns) == (planned.unit, planned.columns))
         && take_new_files(server, source, layout)?
+        && are_alike(server, (source, layout), (&target, planned))?
     {
         server.state.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
     }
     Ok(server.data.in_columns(target).await?)
+}
+
+/// True if the source has as many copies as are planned for the target, in the same pool.
+fn are_alike(
+    server: &Metaserver,
+    source: (&Inode, FileLayout),
+    planned: (&Inode, FileLayout),
+) -> Result<bool, Status> {
+    let kind = |(inode, layout): (&Inode, FileLayout)| {
+        let chains = server.data.file_data_of(inode, layout)?.chains;
+        Ok::<_, Status>((server.data.copies_of(&chains), server.data.pool_of(&chains)))
+    };
+    Ok(kind(source)? == kind(planned)?)
 }
 
 /// True if all chains of a source's columns take new files.

@@ -6,20 +6,23 @@ use crate::world::*;
 
 const CHAIN: ChainId = ChainId(900);
 
+fn server(id: u64, process: u64, targets: &[u64]) -> DataServer {
+    DataServer {
+        id: DataServerId(id),
+        name: format!("ds{id}"),
+        addresses: vec![format!("10.0.0.{id}:2050")],
+        service_address: None,
+        zone: String::new(),
+        targets: targets.iter().copied().map(TargetId).collect(),
+        process,
+    }
+}
+
 /// Data servers 1 to 4, each with the target of its number.
 fn world() -> World {
     let mut w = World::new();
     for id in 1..=4 {
-        let server = DataServer {
-            id: DataServerId(id),
-            name: format!("ds{id}"),
-            addresses: vec![format!("10.0.0.{id}:2050")],
-            service_address: None,
-            zone: String::new(),
-            targets: vec![TargetId(id)],
-            process: 1,
-        };
-        w.apply(Command::PutDataServer(server)).unwrap();
+        w.apply(Command::PutDataServer(server(id, 1, &[id]))).unwrap();
     }
     w
 }
@@ -31,7 +34,8 @@ fn make(w: &mut World, name: &str) -> Result<PoolId, Error> {
 
 fn put(w: &mut World, pool: PoolId, targets: &[u64]) -> Result<Reply, Error> {
     let targets = targets.iter().copied().map(TargetId).collect();
-    w.apply(Command::Map(MapChange::PoolTargets(pool, targets)))
+    let version = read::cluster_map(&*w.view()).unwrap().head.version;
+    w.apply(Command::Map(MapChange::PoolTargets(pool, targets, version)))
 }
 
 fn remove(w: &mut World, pool: PoolId) -> Result<Reply, Error> {
@@ -74,11 +78,18 @@ fn a_pool_has_targets_and_is_kept_while_it_has_any_or_a_directory_names_it() {
     assert_eq!(read::stripe_policy(&*w.view(), b).unwrap().unwrap().pool, flash);
     assert_eq!(choose(&mut w, "/a", Some(PoolId(99))), Err(Error::NoEntry));
     assert_eq!(remove(&mut w, flash), Err(Error::NotEmpty));
-    put(&mut w, PoolId::DEFAULT, &[1, 2]).unwrap();
-    assert_eq!(remove(&mut w, flash), Err(Error::NotEmpty), "directories name it");
+    assert_eq!(put(&mut w, PoolId::DEFAULT, &[1, 2]), Err(Error::NotEmpty), "directories name it");
     w.remove("/a/b").unwrap();
     assert_eq!(pool(&w, flash).directories, 1, "that of a removed directory is forgotten");
     choose(&mut w, "/a", None).unwrap();
+    assert_eq!(remove(&mut w, flash), Err(Error::NotEmpty), "it has targets");
+    let late = MapChange::PoolTargets(PoolId::DEFAULT, vec![TargetId(1)], 1);
+    assert_eq!(w.apply(Command::Map(late)), Err(Error::Delay), "by an old map");
+    // A target that no data server has any more.
+    w.apply(Command::PutDataServer(server(1, 1, &[]))).unwrap();
+    put(&mut w, PoolId::DEFAULT, &[1, 2]).unwrap();
+    assert_eq!(put(&mut w, flash, &[1]), Err(Error::NoDevice));
+    assert_eq!(choose(&mut w, "/a", Some(flash)), Err(Error::NoDevice), "it has no targets");
     remove(&mut w, flash).unwrap();
     assert_eq!(remove(&mut w, flash), Err(Error::NoEntry));
     assert_eq!(put(&mut w, flash, &[1]), Err(Error::NoEntry));
@@ -115,4 +126,32 @@ fn a_chain_is_of_one_pool_and_goes_to_another_with_its_members() {
     put(&mut w, PoolId::DEFAULT, &[1, 2]).unwrap();
     let moved = step(&mut w, PoolId::DEFAULT);
     assert_eq!((moved.pool, moved.version), (PoolId::DEFAULT, 2));
+}
+
+/// Else it would be recorded without a member that is in, and none could lead again.
+#[test]
+fn a_chain_whose_members_have_all_started_again_keeps_its_record() {
+    let mut w = world();
+    w.apply(Command::OpenChains { chains: vec![OpenChain { id: CHAIN, target: TargetId(1), copies: 2 }] })
+        .unwrap();
+    let change = |w: &mut World, step| {
+        let version = read::chain(&*w.view(), CHAIN).unwrap().unwrap().version;
+        w.apply(Command::ChangeChains { changes: vec![ChainChange { chain: CHAIN, version, step }] })
+            .unwrap();
+        read::chain(&*w.view(), CHAIN).unwrap().unwrap()
+    };
+    w.apply(Command::PutDataServer(server(1, 2, &[1]))).unwrap();
+    let flash = make(&mut w, "flash").unwrap();
+    put(&mut w, flash, &[1]).unwrap();
+    for step in [ChainStep::Close, ChainStep::Pool(flash), ChainStep::Closed, ChainStep::Copies(2)] {
+        assert_eq!(change(&mut w, step).version, 1, "{step:?}");
+    }
+    let led = change(&mut w, ChainStep::Lead(TargetId(1)));
+    assert_eq!((led.head(), led.is_open()), (Some(TargetId(1)), true));
+    assert_eq!(change(&mut w, ChainStep::Pool(flash)).pool, flash);
+    assert!(change(&mut w, ChainStep::Close).is_closing());
+    w.apply(Command::PutDataServer(server(1, 3, &[1]))).unwrap();
+    assert!(change(&mut w, ChainStep::Closed).is_closing());
+    change(&mut w, ChainStep::Lead(TargetId(1)));
+    assert!(!change(&mut w, ChainStep::Closed).is_closing());
 }

@@ -135,7 +135,12 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     assert_eq!(step(&[In, In], &[In, In], drains, false), at(ChainStep::Add, 9));
     assert_eq!(step(&[In, In, Refilling], &[In, In, Refilling], drains, false), None);
     assert_eq!(step(&[In, In, In], &[In, In, In], drains, false), at(ChainStep::Drop, 1));
-    assert_eq!(step(&[In, Away], &[In, Away], drains, false), at(ChainStep::Return, 1));
+    // It has left: its data are not needed. One that has started again has nearly all of them.
+    assert_eq!(step(&[In, Away], &[In, Away], drains, false), replace);
+    assert_eq!(step(&[In, In], &[In, Away], drains, false), at(ChainStep::Return, 1));
+    let others = [Well, Draining, Well];
+    assert_eq!(step(&[In, Refilling, Away], &[In, Refilling, Away], &[Well, Well, Draining], false), None);
+    assert_eq!(step(&[In, Away, In], &[In, Away, In], &others, false), at(ChainStep::Drop, 1));
     // It moves, though its data server serves.
     let moves = |states: &[MemberState], presence: &[Presence]| {
         let chain = Chain { leaving: Some(TargetId(0)), ..chain(states, 2) };

@@ -116,6 +116,7 @@ impl Metaserver {
                 let in_other_pools = all.values().filter(is_elsewhere).count() as u64;
                 Chains { in_doubt: in_doubt as u64, in_one_zone, in_other_pools, ..counted }
             },
+            pools_without_place: self.cluster.pools_without_place()?,
             refused: self.refused_clients(),
             commands_given_up: replica::faults(),
             ..Status::default()

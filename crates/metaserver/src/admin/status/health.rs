@@ -86,6 +86,13 @@ pub(super) fn assess(status: &Status) -> Health {
     data_servers(status, &mut findings);
     chains(status, &mut findings);
     zones(status, &mut findings);
+    for pool in &status.pools_without_place {
+        findings.add(
+            Verdict::Failed,
+            format!("the pool {pool} has no target that takes new files, and directories name it"),
+            format!("start its data servers, or put targets into it: heorot pool add {pool} TARGET"),
+        );
+    }
     versions(status, &mut findings);
     clocks(status, &mut findings);
     if status.commands_given_up > 0 {

@@ -56,6 +56,9 @@ pub struct Status {
     pub service_addresses: Option<Vec<ServiceAddress>>,
     /// The data servers, removed ones left out.
     pub data_servers: Vec<DataServer>,
+    /// Pools that directories name, and that have no target which takes new files.
+    #[serde(default)]
+    pub pools_without_place: Vec<String>,
     /// Chains of targets that keep copies of the same data.
     #[serde(default)]
     pub chains: Chains,

@@ -82,6 +82,10 @@ impl Data {
 
     async fn put_columns(&self, inode: Inode, wanted: Wanted<'_>) -> Result<u32, FileError> {
         let data = self.file_data(&inode)?;
+        // Without a place for its other copies a chain would never be whole.
+        if self.cluster.servers_of_pool(self.pool_of(&data.chains)) < usize::from(wanted.copies) {
+            return Err(FileError::Away);
+        }
         let alone = self.columns_alone(&data.chains, data.layout, wanted);
         for (_, target) in &alone {
             self.check_usable(*target)?;

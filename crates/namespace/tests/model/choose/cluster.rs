@@ -18,7 +18,10 @@ impl Chooser<'_> {
         let states = [NodeState::Joining, NodeState::Serving, NodeState::Draining, NodeState::Removed];
         let state = states[self.pick(4)];
         match self.pick(10) {
-            8 => MapChange::PoolTargets(self.pool(), vec![TargetId(self.pick(4) as u64)]),
+            8 => {
+                let version = self.plain.map_head.version.saturating_sub(u64::from(self.seldom(5)));
+                MapChange::PoolTargets(self.pool(), vec![TargetId(self.pick(4) as u64)], version)
+            }
             9 if self.seldom(3) => MapChange::RemovePool(self.pool()),
             9 => MapChange::MakePool(["", "a", "b", DEFAULT_POOL][self.pick(4)].to_string()),
             7 => {

@@ -85,6 +85,12 @@ impl Plain {
 
     fn stepped(&self, recorded: &Chain, step: ChainStep) -> Option<Chain> {
         let mut chain = self.present_chain(recorded);
+        let is_headless = chain.members.iter().all(|m| m.state != MemberState::In);
+        if is_headless
+            && let ChainStep::Close | ChainStep::Closed | ChainStep::Copies(_) | ChainStep::Pool(_) = step
+        {
+            return None;
+        }
         let state =
             |chain: &Chain, target| chain.members.iter().find(|m| m.target == target).map(|m| m.state);
         let others_in =

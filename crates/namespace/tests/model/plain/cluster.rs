@@ -66,7 +66,7 @@ impl Plain {
             }
             MapChange::MakePool(name) => self.make_pool(name)?,
             MapChange::RemovePool(id) => self.remove_pool(id)?,
-            MapChange::PoolTargets(id, targets) => self.pool_targets(id, &targets)?,
+            MapChange::PoolTargets(id, targets, version) => self.pool_targets(id, &targets, version)?,
             MapChange::Set(changes) => self.set(changes)?,
             MapChange::Begin { settings, service_addresses } => {
                 if !self.map_head.begun {

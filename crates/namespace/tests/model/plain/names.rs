@@ -466,6 +466,12 @@ impl Plain {
         if policy.is_some_and(|policy| !self.is_pool(policy.pool)) {
             return Err(Error::NoEntry);
         }
+        let pool = |policy: Option<StripePolicy>| policy.map_or(PoolId::DEFAULT, |policy| policy.pool);
+        let Content::Directory { stripe: before, .. } = &self.nodes[&dir].content else { unreachable!() };
+        let is_bare = |id| self.pools().iter().any(|pool| pool.id == id && pool.targets == 0);
+        if pool(*before) != pool(policy) && is_bare(pool(policy)) {
+            return Err(Error::NoDevice);
+        }
         if let Content::Directory { stripe, .. } = &mut self.node(dir)?.content {
             *stripe = policy;
         }

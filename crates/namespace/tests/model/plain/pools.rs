@@ -53,17 +53,34 @@ impl Plain {
         Ok(())
     }
 
-    pub(super) fn pool_targets(&mut self, id: PoolId, targets: &[TargetId]) -> Result<(), Error> {
+    pub(super) fn pool_targets(
+        &mut self,
+        id: PoolId,
+        targets: &[TargetId],
+        version: u64,
+    ) -> Result<(), Error> {
         if !self.is_pool(id) {
             return Err(Error::NoEntry);
         }
-        if targets.iter().any(|target| self.server_of(*target).is_none()) {
+        if version != self.map_head.version {
+            return Err(Error::Delay);
+        }
+        let is_known = |target: &TargetId| {
+            self.server_of(*target).is_some() || self.pools_of_targets.contains_key(target)
+        };
+        if !targets.iter().all(is_known) {
             return Err(Error::NoDevice);
         }
+        let before = self.pools_of_targets.clone();
         for target in targets {
             self.pools_of_targets.insert(*target, id);
         }
         self.pools_of_targets.retain(|_, pool| *pool != PoolId::DEFAULT);
+        let is_bare = |pool: &Pool| pool.targets == 0 && pool.directories > 0;
+        if self.pools_of_targets != before && self.pools().iter().any(is_bare) {
+            self.pools_of_targets = before;
+            return Err(Error::NotEmpty);
+        }
         Ok(())
     }
 }

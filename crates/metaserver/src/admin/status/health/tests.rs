@@ -127,6 +127,11 @@ fn each_fault_has_a_verdict_and_a_finding_that_names_the_server() {
             "3 of 9 chains of targets have copies that share a zone",
         ),
         (|s| s.chains.in_one_zone = 0, Verdict::Healthy, ""),
+        (
+            |s| s.pools_without_place = vec!["flash".into()],
+            Verdict::Failed,
+            "the pool flash has no target that takes new files",
+        ),
         (|s| s.data_servers.clear(), Verdict::Degraded, "there is no data server"),
         (
             |s| s.data_servers[1].liveness = Liveness::Silent,
