@@ -187,12 +187,18 @@ impl Cluster {
     /// Checks that pools beside the default one keep a place for their data and new files without this data server.
     ///
     /// # Errors
-    /// [`AdminError::Invalid`].
+    /// [`AdminError::Invalid`] with the pool that would not.
     pub fn check_pools_without(&self, server: DataServerId) -> Result<(), AdminError> {
         let (map, lost) = (self.map(), self.data_servers.lost_targets());
         let Some(leaving) = map.data_servers.iter().find(|other| other.id == server) else { return Ok(()) };
-        let pools: BTreeSet<PoolId> = leaving.targets.iter().map(|target| map.pool_of(*target)).collect();
-        for pool in pools.into_iter().filter(|pool| *pool != PoolId::DEFAULT) {
+        let known = read::pools(&*self.group.view()?)?;
+        let places = leaving.targets.iter().filter(|target| !lost.contains(target));
+        let pools: BTreeSet<PoolId> = places.map(|target| map.pool_of(*target)).collect();
+        let is_used = |pool: &PoolId| {
+            let is_named = known.iter().any(|other| other.id == *pool && other.directories > 0);
+            *pool != PoolId::DEFAULT && (is_named || map.chains.iter().any(|chain| chain.pool == *pool))
+        };
+        for pool in pools.into_iter().filter(is_used) {
             let mut others = servers_of(&map, &lost, |target| map.pool_of(target) == pool);
             others.remove(&server);
             if others.is_empty() {

@@ -11,6 +11,9 @@ use super::known::Known;
 use super::sites::Sites;
 use crate::cluster::Cluster;
 
+/// Targets whose bytes are counted for one list of moves.
+const COUNTS_MAX: usize = 4;
+
 /// Room of targets: those of one file system share theirs.
 struct Rooms {
     fills: Vec<Fill>,
@@ -31,7 +34,8 @@ impl Rooms {
 }
 
 impl Cluster {
-    /// The next moves, of the chains that are `settled`. None: there is a better place for some member, but no room.
+    /// The next moves, of the chains that are `settled`. None: there is a better place for some member, but no room, or its
+    /// target does not answer.
     pub(super) async fn moves_apart(
         &self,
         fills: &[Fill],
@@ -43,23 +47,33 @@ impl Cluster {
         }
         let (known, chains) = (Known::of(self), self.chains());
         let mut rooms = self.rooms(fills);
-        let mut bytes = BTreeMap::<TargetId, BTreeMap<ChainId, u64>>::new();
-        let (mut moves, mut lacks_room) = (Vec::new(), false);
+        // None: the target does not answer.
+        let mut bytes = BTreeMap::<TargetId, Option<BTreeMap<ChainId, u64>>>::new();
+        let (mut moves, mut is_in_vain) = (Vec::new(), false);
         for chain in chains.values().filter(|chain| settled(chain) && !self.is_chain_lost(chain.id)) {
             if moves.len() >= MOVES_MAX {
                 break;
             }
             let Some((from, _)) = better_place(&known, chain, |_| true) else { continue };
+            let is_counted = bytes.contains_key(&from);
+            // Each count looks at all objects of a target.
+            if better_place(&known, chain, |to| rooms.has(to, 0)).is_none()
+                || !is_counted && bytes.len() >= COUNTS_MAX
+            {
+                is_in_vain |= !is_counted;
+                continue;
+            }
             let of_chains = match bytes.entry(from) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => match self.bytes_of_chains(from).await {
-                    Some(counted) => place.insert(counted),
-                    None => continue,
-                },
+                Entry::Vacant(place) => place.insert(self.bytes_of_chains(from).await),
             };
-            let moved = of_chains.get(&chain.id).copied().unwrap_or(0);
-            let Some((from, to)) = better_place(&known, chain, |to| rooms.has(to, moved)) else {
-                lacks_room = true;
+            let moved = of_chains.as_ref().map(|of| of.get(&chain.id).copied().unwrap_or(0));
+            let place = moved.and_then(|moved| {
+                let (from, to) = better_place(&known, chain, |to| rooms.has(to, moved))?;
+                Some((from, to, moved))
+            });
+            let Some((from, to, moved)) = place else {
+                is_in_vain = true;
                 continue;
             };
             rooms.take(to, moved);
@@ -67,7 +81,7 @@ impl Cluster {
             known.note(chain.id, step);
             moves.push(ChainChange { chain: chain.id, version: chain.version, step });
         }
-        (!moves.is_empty() || !lacks_room).then_some(moves)
+        (!moves.is_empty() || !is_in_vain).then_some(moves)
     }
 
     /// True if some data servers have a zone, and others have none.

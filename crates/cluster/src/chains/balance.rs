@@ -28,8 +28,6 @@ const TOO_SMALL: u64 = 2000;
 const TENTHS_MAX: u64 = 9;
 /// Chains that move at a time.
 pub(super) const MOVES_MAX: usize = 16;
-/// Time without a look for places apart after one that found no room.
-const APART_PAUSE: Duration = Duration::from_secs(60);
 /// Interval between two looks at the targets.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Time without a count of bytes after one that led to no move, while targets stay as full as they are.
@@ -153,7 +151,7 @@ impl Cluster {
             if fills.is_empty() {
                 continue;
             }
-            if no_room_apart.is_none_or(|at: Duration| now().saturating_sub(at) >= APART_PAUSE) {
+            if no_room_apart.is_none_or(|at: Duration| now().saturating_sub(at) >= PAUSE) {
                 let apart = self.moves_apart(&fills, |chain| !unsettled.contains(&chain.pool)).await;
                 no_room_apart = apart.is_none().then(now);
                 let apart = apart.unwrap_or_default();

@@ -22,6 +22,7 @@ const TRY_FULL_EVERY: Duration = Duration::from_secs(30);
 /// State of all targets at one time.
 pub(super) struct Known {
     presence: BTreeMap<TargetId, Presence>,
+    full: BTreeSet<TargetId>,
     pub(super) sites: Sites,
     /// Pools of the targets that are not in the default one.
     pools: BTreeMap<TargetId, PoolId>,
@@ -91,7 +92,11 @@ impl Known {
         let now_seconds = cluster.group.now().seconds;
         let sites = Sites::of(&map);
         let pools = map.pools_of_targets.clone();
-        Self { presence, sites, pools, load: Mutex::new(load), now_seconds, replace_after }
+        let is_full = |(target, condition): (&TargetId, &TargetCondition)| {
+            (*condition == TargetCondition::Full).then_some(*target)
+        };
+        let full = conditions.iter().filter_map(is_full).collect();
+        Self { presence, full, sites, pools, load: Mutex::new(load), now_seconds, replace_after }
     }
 
     /// Time since the member's last change of state.
@@ -173,14 +178,18 @@ impl Targets for Known {
         }
     }
 
+    fn is_full(&self, target: TargetId) -> bool {
+        self.full.contains(&target)
+    }
+
     fn other_pool(&self, chain: &Chain) -> Option<PoolId> {
         let stays = |presence: &Presence| !matches!(presence, Presence::Lost | Presence::Draining);
         let is_there = |(target, presence): (&TargetId, &Presence)| {
             stays(presence) && self.pool_of(*target) == chain.pool
         };
         let is_empty = !self.presence.iter().any(is_there);
-        let pool = chain.members.first().map(|member| self.pool_of(member.target))?;
-        (is_empty && pool != chain.pool).then_some(pool)
+        let mut others = chain.members.iter().map(|member| self.pool_of(member.target));
+        others.find(|pool| *pool != chain.pool).filter(|_| is_empty)
     }
 
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {

@@ -95,7 +95,12 @@ impl Cluster {
     /// [`ClusterError`].
     pub async fn raise_copies(&self, chain: ChainId, copies: u8) -> Result<(), ClusterError> {
         let is_it = |chain: &Chain| chain.copies == 1 && !chain.is_of_one_for_now();
-        self.step_all(std::iter::once(&chain), ChainStep::Copies(copies), is_it).await
+        self.step_all(std::iter::once(&chain), ChainStep::Copies(copies), is_it).await?;
+        // Its only member may have started again meanwhile.
+        match self.chains().get(&chain).is_some_and(|chain| chain.copies == copies) {
+            true => Ok(()),
+            false => Err(ClusterError::Refused(namespace::Error::Delay)),
+        }
     }
 
     async fn step_all<'a>(

@@ -27,6 +27,9 @@ pub(crate) trait Targets {
     /// State of the target, as a member of this chain: one that went to another pool drains.
     fn presence(&self, chain: &Chain, target: TargetId) -> Presence;
 
+    /// True if the target has no room, whether it drains or not.
+    fn is_full(&self, target: TargetId) -> bool;
+
     /// The pool that this chain goes to, since its own has no targets.
     fn other_pool(&self, chain: &Chain) -> Option<PoolId>;
 
@@ -79,14 +82,15 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
             (_, MemberState::Away, Presence::Draining) if count_others_in(target) >= copies => {
                 return Some(ChainStep::Drop(target));
             }
-            // Its data are not needed: others have them, and another one takes its place.
-            (MemberState::Away, MemberState::Away, Presence::Draining)
-                if present.members.len() > copies && with_data >= copies => {}
-            (MemberState::Away, MemberState::Away, Presence::Draining)
-                if present.members.len() <= copies
-                    && let Some(by) = targets.substitute(present, target) =>
-            {
-                return Some(ChainStep::Replace(target, by));
+            // It has left for want of room, and would again.
+            (MemberState::Away, MemberState::Away, Presence::Draining) if targets.is_full(target) => {
+                let is_replaced = present.members.len() <= copies && present.head().is_some_and(serves);
+                if is_replaced && let Some(by) = targets.substitute(present, target) {
+                    return Some(ChainStep::Replace(target, by));
+                }
+                if with_data < copies && targets.may_be_tried(member) {
+                    return Some(ChainStep::Return(target));
+                }
             }
             // Also one whose process has changed.
             (_, MemberState::Away, Presence::Well | Presence::Draining) => {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::servers::{Client, Cluster, until};
+use crate::servers::{Client, Cluster, mount, until};
 use crate::targets::{json, mount3};
 
 const FILE_BYTES: usize = 4 << 20;
@@ -80,6 +80,17 @@ async fn files_are_in_the_pool_of_their_directory_and_follow_when_targets_leave_
     }
     let both = all(&cluster);
     assert!(both[..3] == fast[..3] && both[3..].iter().all(|count| *count > 0), "{both:?}");
+    // A copy by the servers has its directory's pool, not that of its source.
+    let v4 = mount(cluster.metaservers[0].0).await;
+    let source = v4.open_path("f4", nfs_rs::OPEN_READ).await.unwrap().fh;
+    let copied = v4.create_path("fast/copied", Some(0o644)).await.unwrap().fh;
+    let done = v4.copy_range(source, copied.clone(), 0, 0, FILE_BYTES as u64).await.unwrap();
+    assert_eq!(done.count, FILE_BYTES as u64);
+    let read = v4.read(copied, 1 << 20, 1 << 16).await.expect("a read");
+    assert_eq!(read.as_ref(), &bytes(4)[..1 << 16]);
+    let with_copy = all(&cluster);
+    assert!(with_copy[..3] > both[..3] && with_copy[3..] == both[3..], "{both:?}, then {with_copy:?}");
+
     let pools = json(&cluster, &["pool", "list", "--json"]);
     assert_eq!(
         (pools[0]["name"].as_str(), pools[1]["targets"].as_array().map(Vec::len)),

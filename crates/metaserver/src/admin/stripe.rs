@@ -72,14 +72,16 @@ impl Data {
     ) -> Result<StripeReport, AdminError> {
         self.cluster.agree().await?;
         let policy = policy.map(|new| stripe_policy(&new, self.cluster.pool(&new.pool)?)).transpose()?;
+        let (dir, before) = {
+            let view = self.machine.view().map_err(server_failed)?;
+            walk(&*view, path)?.last().map_or((InodeId::ROOT, None), |(inode, _, policy)| (*inode, *policy))
+        };
         if let Some(policy) = policy {
-            self.cluster.check_pool_has_targets(policy.pool)?;
+            if before.is_none_or(|before| before.pool != policy.pool) {
+                self.cluster.check_pool_has_targets(policy.pool)?;
+            }
             self.cluster.ensure_chains(policy.copies, policy.pool).await?;
         }
-        let dir = {
-            let view = self.machine.view().map_err(server_failed)?;
-            walk(&*view, path)?.last().map_or(InodeId::ROOT, |(inode, ..)| *inode)
-        };
         self.state.propose(None, Command::SetStripe { dir, policy }).await.map_err(
             |status| match status {
                 FileError::Stale | FileError::NoEntry => AdminError::NotFound(path.into()),

@@ -18,7 +18,40 @@ struct Table<'a> {
     other_pool: Option<PoolId>,
 }
 
+/// As the table, and target 1 has no room.
+struct Full1<'a>(Table<'a>);
+
+impl Targets for Full1<'_> {
+    fn presence(&self, chain: &Chain, target: TargetId) -> Presence {
+        self.0.presence(chain, target)
+    }
+
+    fn is_full(&self, target: TargetId) -> bool {
+        target == TargetId(1)
+    }
+
+    fn other_pool(&self, chain: &Chain) -> Option<PoolId> {
+        self.0.other_pool(chain)
+    }
+
+    fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {
+        self.0.substitute(chain, instead_of)
+    }
+
+    fn is_overdue(&self, member: &ChainMember) -> bool {
+        self.0.is_overdue(member)
+    }
+
+    fn may_be_tried(&self, member: &ChainMember) -> bool {
+        self.0.may_be_tried(member)
+    }
+}
+
 impl Targets for Table<'_> {
+    fn is_full(&self, target: TargetId) -> bool {
+        self.presence.get(target.0 as usize) == Some(&Full)
+    }
+
     fn presence(&self, _: &Chain, target: TargetId) -> Presence {
         self.presence.get(target.0 as usize).copied().unwrap_or(Well)
     }
@@ -135,12 +168,24 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     assert_eq!(step(&[In, In], &[In, In], drains, false), at(ChainStep::Add, 9));
     assert_eq!(step(&[In, In, Refilling], &[In, In, Refilling], drains, false), None);
     assert_eq!(step(&[In, In, In], &[In, In, In], drains, false), at(ChainStep::Drop, 1));
-    // It has left: its data are not needed. One that has started again has nearly all of them.
-    assert_eq!(step(&[In, Away], &[In, Away], drains, false), replace);
-    assert_eq!(step(&[In, In], &[In, Away], drains, false), at(ChainStep::Return, 1));
+    // It has nearly all data, also while another one is refilled.
+    assert_eq!(step(&[In, Away], &[In, Away], drains, false), at(ChainStep::Return, 1));
     let others = [Well, Draining, Well];
-    assert_eq!(step(&[In, Refilling, Away], &[In, Refilling, Away], &[Well, Well, Draining], false), None);
+    assert_eq!(
+        step(&[In, Refilling, Away], &[In, Refilling, Away], &[Well, Well, Draining], false),
+        at(ChainStep::Return, 2)
+    );
     assert_eq!(step(&[In, Away, In], &[In, Away, In], &others, false), at(ChainStep::Drop, 1));
+    // It has no room: it would leave again.
+    let full = |states: &[MemberState], presence: &[Presence], may_be_tried| {
+        let chain = chain(states, 2);
+        let table = Table { presence, is_overdue: false, may_be_tried, other_pool: None };
+        next_step(&chain, &chain, &Full1(table))
+    };
+    assert_eq!(full(&[In, Away], drains, false), replace);
+    assert_eq!(full(&[In, Away], &[Gone, Draining], false), None, "no one fills another");
+    assert_eq!(full(&[In, Away], &[Gone, Draining], true), at(ChainStep::Return, 1));
+    assert_eq!(full(&[In, Away, Refilling], &others, true), None, "another one has its place");
     // It moves, though its data server serves.
     let moves = |states: &[MemberState], presence: &[Presence]| {
         let chain = Chain { leaving: Some(TargetId(0)), ..chain(states, 2) };

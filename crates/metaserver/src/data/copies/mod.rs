@@ -82,16 +82,20 @@ impl Data {
 
     async fn put_columns(&self, inode: Inode, wanted: Wanted<'_>) -> Result<u32, FileError> {
         let data = self.file_data(&inode)?;
-        // Without a place for its other copies a chain would never be whole.
-        if self.cluster.servers_of_pool(self.pool_of(&data.chains)) < usize::from(wanted.copies) {
-            return Err(FileError::Away);
-        }
         let alone = self.columns_alone(&data.chains, data.layout, wanted);
         for (_, target) in &alone {
             self.check_usable(*target)?;
         }
+        let of_one = self.chains_of_one_copy(&data.chains, wanted)?;
+        // Without a place for its other copies a chain would never be whole.
+        let concerned = alone.iter().map(|(_, target)| ChainId(target.0)).chain(of_one.iter().copied());
+        for chain in concerned {
+            if self.cluster.servers_of_pool(self.pool_of(&[chain])) < usize::from(wanted.copies) {
+                return Err(FileError::Away);
+            }
+        }
         let mut raised = 0;
-        for chain in self.chains_of_one_copy(&data.chains, wanted)? {
+        for chain in of_one {
             self.cluster.raise_copies(chain, wanted.copies).await?;
             raised += 1;
         }
