@@ -56,10 +56,7 @@ lint:
 AT_ONCE ?= $(shell expr 2 '*' $$(nproc))
 test: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 test: setup lint alerts
-	status=0; \
-	cargo test --workspace --no-fail-fast || status=$$?; \
-	cargo test --workspace --test e2e --no-fail-fast -- --test-threads $(AT_ONCE) || status=$$?; \
-	exit $$status
+	@scripts/test.sh $(AT_ONCE)
 
 # Without what only tests need, which takes minutes to build.
 setup-demo:

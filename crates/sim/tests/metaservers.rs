@@ -8,7 +8,7 @@ use common::{number, run_all};
 use sim::{Scenario, run};
 
 /// Number of seeds in CI.
-const SEEDS_DEFAULT: u64 = 200;
+const SEEDS_DEFAULT: u64 = 500;
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 9] = [274, 292, 348, 368, 379, 726, 876, 4086, 5006];

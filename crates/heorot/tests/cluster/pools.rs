@@ -58,6 +58,10 @@ async fn files_are_in_the_pool_of_their_directory_and_follow_when_targets_leave_
     cluster.ask(0, &["pool", "add", "flash", "ds0"]).unwrap();
     let copies = refused(&["stripe", "set", "/fast", "--pool", "flash", "--copies", "2"]);
     assert!(copies.contains("2 copies need data servers on 2 nodes, and there are 1"), "{copies}");
+    cluster.ask(0, &["stripe", "set", "/fast", "--pool", "flash", "--copies", "1"]).unwrap();
+    let last = refused(&["node", "drain", "ds0"]);
+    assert!(last.contains("ds0 has the only targets of the pool \"flash\""), "{last}");
+    assert!(refused(&["node", "remove", "ds0"]).contains("the only targets of the pool"));
     cluster.ask(0, &["pool", "add", "flash", "ds1", "ds2"]).unwrap();
     cluster.ask(0, &["stripe", "set", "/fast", "--pool", "flash", "--copies", "2"]).unwrap();
     assert!(
