@@ -51,8 +51,8 @@ lint:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target
 
-# One build for all tests: optimized, and with its checks of overflow and invariants. What runs end to end mostly waits for
-# leases and kills, so that AT_ONCE of these tests run at the same time.
+# One build for all tests: optimized, and with its checks of overflow and invariants. AT_ONCE of those end to end run at the
+# same time.
 AT_ONCE ?= $(shell expr 2 '*' $$(nproc))
 test: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 test: setup lint alerts

@@ -284,16 +284,6 @@ impl Server {
         self.server.kill();
     }
 
-    /// Freezes the process (SIGSTOP) until it is thawed.
-    pub fn freeze(&self) {
-        self.server.send(Signal::STOP);
-    }
-
-    /// Thaws the process.
-    pub fn thaw(&self) {
-        self.server.send(Signal::CONT);
-    }
-
     /// Sends SIGTERM: the process must exit with status 0.
     #[track_caller]
     pub fn stop(&mut self) {

@@ -34,8 +34,7 @@ impl Rooms {
 }
 
 impl Cluster {
-    /// The next moves, of the chains that are `settled`. None: there is a better place for some member, but no room, or its
-    /// target does not answer.
+    /// The next moves, of the chains that are `settled`. None: there is a better place for some member, but no room.
     pub(super) async fn moves_apart(
         &self,
         fills: &[Fill],
@@ -67,12 +66,10 @@ impl Cluster {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => place.insert(self.bytes_of_chains(from).await),
             };
-            let moved = of_chains.as_ref().map(|of| of.get(&chain.id).copied().unwrap_or(0));
-            let place = moved.and_then(|moved| {
-                let (from, to) = better_place(&known, chain, |to| rooms.has(to, moved))?;
-                Some((from, to, moved))
-            });
-            let Some((from, to, moved)) = place else {
+            // One that does not answer is asked again at the next look.
+            let Some(of_chains) = of_chains else { continue };
+            let moved = of_chains.get(&chain.id).copied().unwrap_or(0);
+            let Some((from, to)) = better_place(&known, chain, |to| rooms.has(to, moved)) else {
                 is_in_vain = true;
                 continue;
             };

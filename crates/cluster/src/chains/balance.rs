@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A chain moves only if its new target is not fuller afterwards than the old one, so each move takes both nearer
-//! to the average, and rounds end. Each pool is balanced by itself. Chains that lack a member come first, as do open ones: nothing moves meanwhile.
-//! Columns without a chain stay where they are.
+//! to the average, and rounds end. Each pool is balanced by itself: while chains of it lack a member, or are open, nothing
+//! moves there. Columns without a chain stay where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,8 +134,8 @@ impl Cluster {
         let mut in_vain: Option<(Vec<Fill>, Duration)> = None;
         let mut cleaned = BTreeSet::new();
         let now = || self.group.clock.monotonic();
-        // Time at which members that share a zone or a machine found a better place, and no room there.
-        let mut no_room_apart = None;
+        // The same of the last look for places apart that found no room.
+        let mut no_room_apart: Option<(Vec<Fill>, Duration)> = None;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             if !self.group.replica.leads() {
@@ -151,9 +151,12 @@ impl Cluster {
             if fills.is_empty() {
                 continue;
             }
-            if no_room_apart.is_none_or(|at: Duration| now().saturating_sub(at) >= PAUSE) {
+            let is_in_vain = |(before, at): &(Vec<Fill>, Duration)| {
+                are_alike(before, &fills) && now().saturating_sub(*at) < PAUSE
+            };
+            if no_room_apart.as_ref().is_none_or(|last| !is_in_vain(last)) {
                 let apart = self.moves_apart(&fills, |chain| !unsettled.contains(&chain.pool)).await;
-                no_room_apart = apart.is_none().then(now);
+                no_room_apart = apart.is_none().then(|| (fills.clone(), now()));
                 let apart = apart.unwrap_or_default();
                 if !apart.is_empty() {
                     if let Err(error) = self.change_chains(&apart).await {
@@ -165,9 +168,6 @@ impl Cluster {
             if pools_of(&fills).into_iter().all(|pool| is_even(&fills, pool)) {
                 continue;
             }
-            let is_in_vain = |(before, at): &(Vec<Fill>, Duration)| {
-                are_alike(before, &fills) && now().saturating_sub(*at) < PAUSE
-            };
             if in_vain.as_ref().is_some_and(is_in_vain) {
                 continue;
             }

@@ -26,7 +26,7 @@ fn the_command_line_is_consistent() {
     assert!(parse("heorot stripe set / --inherit --columns 4").is_err());
     assert!(parse("heorot stripe set / --unit 1mb").is_err());
     assert!(parse("heorot export add /scratch --network 10.0.0.0/8 --rw --squash root").is_ok());
-    assert!(parse("heorot export add /scratch").is_err(), "to nobody");
+    assert!(parse("heorot export add /scratch").is_err(), "to no network");
     assert!(parse("heorot export set / --ro --rw").is_err() && parse("heorot export set /").is_err());
     assert!(parse("heorot set lease 20s").is_ok() && parse("heorot set lease --default").is_ok());
     assert!(parse("heorot set lease").is_err() && parse("heorot set lease 20s --default").is_err());

@@ -38,7 +38,7 @@ async fn time_of(waited: impl Future<Output = ()>) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_change_waits_for_whoever_holds_a_lease_and_for_nobody_else() {
     let grants = led(&[1, 2, 3], 5).await;
-    assert_eq!(time_of(grants.wait_for_holders(leader(2), 2, 7)).await, Duration::ZERO, "nobody reads");
+    assert_eq!(time_of(grants.wait_for_holders(leader(2), 2, 7)).await, Duration::ZERO, "no member reads");
     assert!(grants.grant(3));
     let waits = tokio::spawn({
         let grants = Arc::clone(&grants);
@@ -100,8 +100,8 @@ async fn a_new_leader_waits_for_all_whom_the_old_one_may_have_given_leases() {
 
 #[tokio::test(start_paused = true)]
 async fn no_lease_where_one_may_commit_alone_or_members_are_about_to_change() {
-    assert!(!led(&[1], 5).await.grant(2), "the only voter waits for nobody");
-    assert!(!led(&[1, 2, 3], 4).await.grant(2), "who belongs to the group is not committed");
+    assert!(!led(&[1], 5).await.grant(2), "the only voter waits for no other");
+    assert!(!led(&[1, 2, 3], 4).await.grant(2), "the members are not committed");
     let grants = led(&[1, 2, 3], 5).await;
     assert!(!grants.grant(9), "a stranger");
     assert!(grants.grant(2));
