@@ -22,13 +22,13 @@ mod step;
 mod stop;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use namespace::{Chain, ChainId, ClusterMap, MemberState, PoolId, TargetId};
+use parking_lot::RwLock;
 use tokio::sync::Notify;
 use tokio::sync::watch::Sender;
 use wire::data;
@@ -48,8 +48,10 @@ pub(crate) struct Chains {
     /// Notification that the map has changed: the leader looks at the chains.
     pub(crate) changed: Notify,
     pub(crate) leases: Leases,
-    /// True if chains of two targets on different machines exist in the default pool.
-    are_on_two_machines: AtomicBool,
+    /// Pools with chains of two targets on different machines.
+    on_two_machines: RwLock<BTreeSet<PoolId>>,
+    /// Held while chains are made for a pool that has none.
+    making: tokio::sync::Mutex<()>,
     /// Chains that answered NOSPC.
     refusals: Refusals,
     left_behind: left_behind::LeftBehind,
@@ -88,19 +90,18 @@ impl Chains {
         };
         self.present.send_replace(Arc::new(map.chains.iter().map(present).collect()));
         let machines = machines(map);
-        let is_on_two = |chain: &Chain| {
+        let is_on_two = |chain: &&Chain| {
             let mut of_members = chain.members.iter().filter_map(|member| machines.get(&member.target));
             let first = of_members.next();
-            (chain.copies, chain.pool) == (COPIES_IF_AUTO, PoolId::DEFAULT)
-                && of_members.any(|other| Some(other) != first)
+            chain.copies == COPIES_IF_AUTO && of_members.any(|other| Some(other) != first)
         };
-        self.are_on_two_machines.store(map.chains.iter().any(is_on_two), Ordering::Relaxed);
+        *self.on_two_machines.write() = map.chains.iter().filter(is_on_two).map(|chain| chain.pool).collect();
         self.changed.notify_one();
     }
 
-    /// Copies of new files where no number is set.
-    pub(crate) fn copies_if_auto(&self) -> u8 {
-        if self.are_on_two_machines.load(Ordering::Relaxed) { COPIES_IF_AUTO } else { 1 }
+    /// Copies of new files in a pool where no number is set.
+    pub(crate) fn copies_if_auto(&self, pool: PoolId) -> u8 {
+        if self.on_two_machines.read().contains(&pool) { COPIES_IF_AUTO } else { 1 }
     }
 }
 

@@ -85,7 +85,7 @@ impl Cluster {
     /// Layout of new files in directories without a stripe policy.
     #[must_use]
     pub fn default_stripe(&self) -> DefaultStripe {
-        self.settings().stripe(self.chains.copies_if_auto())
+        self.settings().stripe(self.copies_in(namespace::PoolId::DEFAULT))
     }
 
     /// The cluster's settings in force.

@@ -102,8 +102,8 @@ impl Reach {
 /// All targets, by id.
 pub struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
-    /// Data servers that take no new files.
-    closed: RwLock<BTreeSet<DataServerId>>,
+    /// Targets that take no new files, since they or their data servers drain.
+    closed: RwLock<BTreeSet<TargetId>>,
     /// Targets that nothing waits for: declared lost, or of removed data servers. Waiting calls follow this
     /// set.
     lost: watch::Sender<Arc<BTreeSet<TargetId>>>,
@@ -138,13 +138,16 @@ impl DataServers {
         }
     }
 
-    /// Follows the cluster map. The `closed` data servers take no new files from now on, and all others do.
-    /// Targets that are lost, or that no data server has any more, are forgotten.
-    pub(crate) fn follow(&self, map: &ClusterMap, closed: BTreeSet<DataServerId>) {
-        *self.closed.write() = closed;
+    /// Follows the cluster map. Targets that are lost, or that no data server has any more, are forgotten.
+    pub(crate) fn follow(&self, map: &ClusterMap) {
+        let of_servers = map.present_data_servers().flat_map(|server| {
+            server.targets.iter().copied().filter(|target| map.is_draining(*target, server.id))
+        });
+        *self.closed.write() = of_servers.collect();
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
         let mut lost: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
-        lost.extend(&map.lost_targets);
+        let declared: BTreeSet<TargetId> = map.lost_targets().collect();
+        lost.extend(&declared);
         let held: BTreeSet<TargetId> =
             map.present_data_servers().flat_map(|server| &server.targets).copied().collect();
         let lost = Arc::new(lost);
@@ -156,9 +159,9 @@ impl DataServers {
         // First: a call to a forgotten target then learns that the target is lost.
         self.lost.send_if_modified(is_news);
         let mut paths = self.lost_paths.lock();
-        paths.retain(|id, _| map.lost_targets.contains(id));
+        paths.retain(|id, _| declared.contains(id));
         self.targets.write().retain(|id, target| {
-            if let Some(space) = target.space.as_ref().filter(|_| map.lost_targets.contains(id)) {
+            if let Some(space) = target.space.as_ref().filter(|_| declared.contains(id)) {
                 paths.insert(*id, String::from_utf8_lossy(&space.path).into_owned());
             }
             held.contains(id) && !lost.contains(id)
@@ -374,7 +377,7 @@ impl DataServers {
         let targets = self.targets.read();
         let closed = self.closed.read();
         let usable = |(id, target): (&TargetId, &Target)| {
-            let takes = !closed.contains(&target.server) && self.is_alive(target) && self.is_well(target);
+            let takes = !closed.contains(id) && self.is_alive(target) && self.is_well(target);
             let space = target.space.as_ref().filter(|_| takes)?;
             Some(Usable { target: *id, free: space.free, has_room: self.has_room(target) })
         };

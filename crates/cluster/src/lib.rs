@@ -52,4 +52,4 @@ pub use nodes::{
 };
 pub use pools::PoolReport;
 pub use service_addresses::ServiceAddresses;
-pub use settings::{DefaultStripe, SETTINGS, Setting, Settings};
+pub use settings::{DefaultStripe, SETTINGS, Setting, Settings, verify, verify_text};

@@ -53,12 +53,7 @@ impl Cluster {
     pub fn follow_map(&self) -> Result<(), ClusterError> {
         let _following = self.current_map.following.lock();
         let map = read::cluster_map(&*self.group.view()?).map_err(store_failed)?;
-        let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
-        let closed = closed.filter_map(|node| match node.key {
-            NodeKey::DataServer(id) => Some(id),
-            NodeKey::Metaserver(_) => None,
-        });
-        self.data_servers.follow(&map, closed.collect());
+        self.data_servers.follow(&map);
         let settings = self.settings_of(&map);
         self.put_settings(Settings::of(settings));
         self.chains.follow(&map);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use host::{size, time};
 use namespace::{COLUMNS_MAX, COPIES_MAX};
-use namespace::{PoolId, StripePolicy, StripeUnit};
+use namespace::{PoolId, StripePolicy, StripeUnit, Verify};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +90,9 @@ settings! {
     /// Copies of each column of a new file, on data servers of their own, 1 to 3; auto: 2 once data servers are on
     /// two machines; `heorot stripe` sets it for a directory.
     stripe_copies: Copies = "auto", copies;
+    /// When blocks of file data are compared with their sums: read, at each read and by scrubs, or scrub, by scrubs
+    /// only; `heorot pool set` sets it for a pool.
+    verify: Verify = "read", verify;
     /// Time after which another target takes the place of one whose data server is silent, where there are copies.
     replace_after: Duration = "10m", |text| time_between(text, 10, 30 * 86_400);
     /// Whether data with copies move to other targets once one target is 5 % of its size fuller than another.
@@ -200,6 +203,23 @@ fn copies(text: &str) -> Result<Copies, String> {
         .ok_or_else(|| format!("{text:?} is neither auto nor a number from 1 to {COPIES_MAX}"))
 }
 
+/// When blocks are verified, as text.
+#[must_use]
+pub fn verify_text(verify: Verify) -> &'static str {
+    match verify {
+        Verify::Read => "read",
+        Verify::Scrub => "scrub",
+    }
+}
+
+/// # Errors
+/// A line that says what there is.
+pub fn verify(text: &str) -> Result<Verify, String> {
+    let all = [Verify::Read, Verify::Scrub];
+    let found = all.into_iter().find(|verify| verify_text(*verify) == text);
+    found.ok_or_else(|| format!("{text:?} is neither read nor scrub"))
+}
+
 fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("{text:?} is neither true nor false"))
 }
@@ -243,6 +263,7 @@ mod tests {
             ("stripe_unit", "100KiB", "stripe_unit: \"100KiB\" is not a multiple of 64KiB"),
             ("stripe_columns", "65", "stripe_columns: \"65\" is not a number from 0 to 64"),
             ("stripe_copies", "4", "stripe_copies: \"4\" is neither auto nor a number from 1 to 3"),
+            ("verify", "never", "verify: \"never\" is neither read nor scrub"),
             ("read_leases", "yes", "read_leases: \"yes\" is neither true nor false"),
             ("owner_domain", "a@b", "owner_domain: \"a@b\" is no domain"),
         ] {

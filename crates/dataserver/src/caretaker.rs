@@ -35,8 +35,6 @@ const STEP_BYTES_MIN: u64 = 16 << 10;
 /// Settings of the checks of a data server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checks {
-    /// When blocks are verified.
-    pub verify: Verify,
     /// Time from the begin of a scrub of a target to that of the next; zero: there is none.
     pub scrub_time: Duration,
     /// Upper limit for each target, in bytes a second; also of the reading after a crash.
@@ -45,7 +43,7 @@ pub struct Checks {
 
 impl Default for Checks {
     fn default() -> Self {
-        Self { verify: Verify::Read, scrub_time: Duration::from_secs(14 * 86_400), scrub_rate: 32 << 20 }
+        Self { scrub_time: Duration::from_secs(14 * 86_400), scrub_rate: 32 << 20 }
     }
 }
 
@@ -90,7 +88,14 @@ impl DataServer {
     /// Sets the checks. They hold from the next step on.
     pub fn set_checks(&self, checks: Checks) {
         *self.checks.lock() = checks;
-        self.present_targets().iter().for_each(|target| target.objects().set_verify(checks.verify));
+    }
+
+    /// Sets when blocks are verified: on these targets by scrubs only, on all others at each read, too.
+    pub fn set_verified_at_scrub(&self, targets: &[u64]) {
+        for target in self.present_targets() {
+            let is_at_scrub = targets.contains(&target.id());
+            target.objects().set_verify(if is_at_scrub { Verify::Scrub } else { Verify::Read });
+        }
     }
 
     /// Brings the data and sums of all targets to the disk, as is done some seconds after each change: then the next
@@ -264,8 +269,7 @@ mod tests {
 
     #[test]
     fn a_scrub_is_in_time_at_half_its_rate_within_its_limits() {
-        let checks =
-            Checks { scrub_time: Duration::from_secs(1000), scrub_rate: 64 << 20, ..Checks::default() };
+        let checks = Checks { scrub_time: Duration::from_secs(1000), scrub_rate: 64 << 20 };
         assert_eq!(checks.rate(10_000 << 20), 20 << 20);
         assert_eq!(checks.rate(1 << 20), SCRUB_BYTES_PER_SECOND_MIN);
         assert_eq!(checks.rate(u64::MAX), 64 << 20);

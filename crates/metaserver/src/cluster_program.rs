@@ -118,6 +118,7 @@ impl Metaserver {
             networks: vec![],
             trash_seconds: self.cluster.settings().trash_time.as_secs(),
             chain_lease_ms: 0,
+            verify_at_scrub: vec![],
             chains: vec![],
         };
         // A missing target reports no incarnation.
@@ -192,6 +193,7 @@ impl Metaserver {
             },
             heartbeat_ms: if has_chains { HEARTBEAT_OF_MEMBERS } else { HEARTBEAT }.as_millis() as u32,
             chain_lease_ms: lease.as_millis() as u32,
+            verify_at_scrub: self.cluster.verified_at_scrub(&server.targets),
             chains: match map.head.version != args.chains_of_map {
                 true => self.cluster.chains_of(&server.targets),
                 false => vec![],

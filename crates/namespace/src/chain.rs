@@ -179,7 +179,7 @@ pub enum ChainStep {
     Close,
     /// All objects of the closed chain know of it: it gets the other members that it wants.
     Closed,
-    /// A chain of one copy gets this many.
+    /// The chain gets this many copies, more than it has.
     Copies(u8),
     /// The chain is of this pool, in which a member is: the one that it was of has no targets.
     Pool(PoolId),

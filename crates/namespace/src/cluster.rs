@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
+use crate::cluster_map::DeclaredTarget;
 use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{
-    ChainId, DataServer, DataServerId, Device, DeviceId, Error, LOST_TARGETS_MAX, Reply, TargetId,
-    TargetState, Time, chain, cluster_map, keys, read,
+    ChainId, DECLARED_TARGETS_MAX, DataServer, DataServerId, Device, DeviceId, Error, Reply, TargetId,
+    TargetState, chain, cluster_map, keys, read,
 };
 
 /// Registers a data server. Targets that another server had before have moved with their disk.
@@ -65,26 +66,44 @@ pub(crate) fn define_device(plan: &mut Plan<'_>, chains: &[ChainId]) -> Result<R
     Ok(Reply::Device { id })
 }
 
-/// Declares a target lost, or in use again. It need not be on a data server now, but must be known.
+/// Declares the state of a target. It need not be on a data server now, but must be known.
 pub(crate) fn declare(plan: &mut Plan<'_>, target: TargetId, state: TargetState) -> Result<Reply, Stop> {
-    let key = keys::lost_target(target);
-    let is_lost = get::<Time>(plan.view(), &key)?.is_some();
+    let key = keys::declared_target(target);
+    let before = get::<DeclaredTarget>(plan.view(), &key)?.map(|declared| declared.state);
+    if before.unwrap_or(TargetState::InUse) == state {
+        return Ok(Reply::Done);
+    }
     match state {
-        TargetState::InUse if is_lost => plan.delete(&key),
-        TargetState::Lost if !is_lost => {
-            if !is_known(plan.view(), target)? {
-                return Err(Error::NoDevice.into());
-            }
-            if lost_targets(plan.view())?.len() >= LOST_TARGETS_MAX {
-                return Err(Error::Invalid.into());
-            }
-            let now = plan.now();
-            plan.put(&key, &now)?;
+        // What is lost cannot move.
+        TargetState::Draining if before.is_some() => return Err(Error::Invalid.into()),
+        TargetState::Removed if !read::chains_of_target(plan.view(), target)?.is_empty() => {
+            return Err(Error::NotEmpty.into());
         }
-        TargetState::InUse | TargetState::Lost => return Ok(Reply::Done),
+        _ => {}
+    }
+    if state == TargetState::InUse {
+        plan.delete(&key);
+    } else {
+        if before.is_none() {
+            check_new_declaration(plan.view(), target)?;
+        }
+        let since = plan.now();
+        plan.put(&key, &DeclaredTarget { target, state, since })?;
     }
     cluster_map::changed(plan)?;
     Ok(Reply::Done)
+}
+
+fn check_new_declaration(view: &dyn View, target: TargetId) -> Result<(), Stop> {
+    if !is_known(view, target)? {
+        return Err(Error::NoDevice.into());
+    }
+    let mut count = 0;
+    read::scan_keys(view, &[keys::DECLARED_TARGETS], |_| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    if count >= DECLARED_TARGETS_MAX { Err(Error::Invalid.into()) } else { Ok(()) }
 }
 
 fn is_known(view: &dyn View, target: TargetId) -> Result<bool, StoreError> {
@@ -93,14 +112,4 @@ fn is_known(view: &dyn View, target: TargetId) -> Result<bool, StoreError> {
     }
     let is_named = read::devices(view)?.iter().any(|device| device.chains.contains(&target.into()));
     Ok(is_named || !read::chains_of_target(view, target)?.is_empty())
-}
-
-/// Targets declared lost, by id.
-pub(crate) fn lost_targets(view: &dyn View) -> Result<Vec<TargetId>, StoreError> {
-    let mut targets = Vec::new();
-    read::scan_keys(view, &[keys::LOST_TARGETS], |key| {
-        targets.push(TargetId(keys::number(key, 1)));
-        ControlFlow::Continue(())
-    })?;
-    Ok(targets)
 }

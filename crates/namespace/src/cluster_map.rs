@@ -12,8 +12,8 @@ use store::{StoreError, View};
 use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{
-    Chain, DEFAULT_POOL, DataServer, DataServerId, Error, Pool, PoolId, Reply, TargetId, cluster, keys,
-    pools, read,
+    Chain, DEFAULT_POOL, DataServer, DataServerId, Error, Pool, PoolId, PoolPolicy, Reply, TargetId, Time,
+    cluster, keys, pools, read,
 };
 
 /// Maximum of servers of a cluster, of all kinds, removed ones included.
@@ -22,8 +22,8 @@ pub const NODES_MAX: usize = 4096;
 pub const SERVICE_ADDRESSES_MAX: usize = 256;
 /// Maximum length of a name, an address or a version in bytes: they are shown in tables.
 pub const NODE_TEXT_BYTES_MAX: usize = 255;
-/// Maximum of targets declared lost, one row for each: years of disk replacement make fewer.
-pub const LOST_TARGETS_MAX: usize = 4096;
+/// Maximum of targets that drain, were removed, or are lost, one row for each: years of disk replacement make fewer.
+pub const DECLARED_TARGETS_MAX: usize = 4096;
 /// Maximum of settings of a cluster, exports included: all are in every metaserver's memory, and look-ups
 /// scan all exports.
 pub const SETTINGS_MAX: u32 = 2048;
@@ -116,8 +116,8 @@ pub struct ClusterMap {
     pub nodes: Vec<Node>,
     /// Data servers with their targets, removed ones included.
     pub data_servers: Vec<DataServer>,
-    /// Targets declared lost one by one, by id. Targets of removed data servers are lost, too.
-    pub lost_targets: Vec<TargetId>,
+    /// States of the targets that are not [`TargetState::InUse`]. Targets of removed data servers are lost, too.
+    pub declared_targets: BTreeMap<TargetId, TargetState>,
     /// Pools beside the default one, by id. Their counts of directories are those of the map's last change.
     pub pools: Vec<Pool>,
     /// Pools of the targets that are not in the default one.
@@ -152,12 +152,37 @@ impl ClusterMap {
         self.pools_of_targets.get(&target).copied().unwrap_or_default()
     }
 
+    /// State of a target, by the word of an operator.
+    #[must_use]
+    pub fn target_state(&self, target: TargetId) -> TargetState {
+        self.declared_targets.get(&target).copied().unwrap_or(TargetState::InUse)
+    }
+
+    /// Targets that nothing waits for, by the word of an operator.
+    pub fn lost_targets(&self) -> impl Iterator<Item = TargetId> + '_ {
+        let is_lost = |(_, state): &(&TargetId, &TargetState)| state.is_lost();
+        self.declared_targets.iter().filter(is_lost).map(|(target, _)| *target)
+    }
+
+    /// True if data leave the target, and nothing new is placed there: it drains, or its data server does.
+    #[must_use]
+    pub fn is_draining(&self, target: TargetId, server: DataServerId) -> bool {
+        self.target_state(target) == TargetState::Draining
+            || self.state(NodeKey::DataServer(server)) >= NodeState::Draining
+    }
+
     /// Pool with this name, if there is one.
     #[must_use]
     pub fn pool_named(&self, name: &str) -> Option<PoolId> {
         let is_it = |pool: &&Pool| pool.name == name;
         let named = self.pools.iter().find(is_it).map(|pool| pool.id);
         named.or((name == DEFAULT_POOL).then_some(PoolId::DEFAULT))
+    }
+
+    /// What a pool says itself.
+    #[must_use]
+    pub fn pool_policy(&self, id: PoolId) -> PoolPolicy {
+        self.pools.iter().find(|pool| pool.id == id).map(|pool| pool.policy).unwrap_or_default()
     }
 
     /// Name of a pool; that of the default one if it was removed.
@@ -182,7 +207,7 @@ pub enum MapChange {
     State(NodeKey, NodeState),
     /// Replaces all service addresses.
     ServiceAddresses(Vec<IpAddr>),
-    /// Declares a target lost or in use.
+    /// New state of a target. `NotEmpty` for the removal of a member of chains.
     Target(TargetId, TargetState),
     /// Adds a service address; `Exists` if it is one already.
     AddServiceAddress(IpAddr),
@@ -192,6 +217,8 @@ pub enum MapChange {
     MakePool(String),
     /// Removes a pool; `NotEmpty` if it has targets, or a directory names it.
     RemovePool(PoolId),
+    /// What holds in a pool beside the default one.
+    PoolPolicy(PoolId, PoolPolicy),
     /// Puts targets into a pool, the default one, too, and out of the ones that they are in; by this version of the map.
     PoolTargets(PoolId, Vec<TargetId>, u64),
     /// Sets these settings, all or none; a value of none removes the key.
@@ -206,12 +233,33 @@ pub enum MapChange {
 }
 
 /// Declaration of an operator about one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TargetState {
     /// None: the target is used if its data server has it, and waited for if not.
     InUse,
+    /// It gets nothing new, and its data move to others.
+    Draining,
+    /// It was drained, and has no data. A target that is there still is not used.
+    Removed,
     /// The objects are lost: operations do not wait for them, and no new file is placed there.
     Lost,
+}
+
+impl TargetState {
+    /// True if nothing waits for the target's data.
+    #[must_use]
+    pub fn is_lost(self) -> bool {
+        matches!(self, Self::Removed | Self::Lost)
+    }
+}
+
+/// Record of a target that is not [`TargetState::InUse`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeclaredTarget {
+    pub target: TargetId,
+    pub state: TargetState,
+    /// Time of the declaration.
+    pub since: Time,
 }
 
 /// Map in a view.
@@ -223,7 +271,10 @@ pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
         head: head(view)?,
         nodes: read::collect(view, &[keys::NODES])?,
         data_servers: read::data_servers(view)?,
-        lost_targets: cluster::lost_targets(view)?,
+        declared_targets: read::collect::<DeclaredTarget>(view, &[keys::DECLARED_TARGETS])?
+            .into_iter()
+            .map(|declared| (declared.target, declared.state))
+            .collect(),
         pools: read::pools(view)?,
         pools_of_targets: pools::pools_of_targets(view)?,
         chains: read::collect(view, &[keys::CHAINS])?,
@@ -280,6 +331,7 @@ pub(crate) fn change(plan: &mut Plan<'_>, change: &MapChange) -> Result<Reply, S
         MapChange::Target(target, state) => cluster::declare(plan, *target, *state),
         MapChange::MakePool(name) => pools::make(plan, name),
         MapChange::RemovePool(id) => pools::remove(plan, *id),
+        MapChange::PoolPolicy(id, policy) => pools::set_policy(plan, *id, *policy),
         MapChange::PoolTargets(id, targets, version) => pools::put_targets(plan, *id, targets, *version),
         MapChange::Set(changes) => set(plan, changes),
         MapChange::Begin { settings, service_addresses } => begin(plan, settings, service_addresses),

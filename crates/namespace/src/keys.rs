@@ -131,7 +131,7 @@ pub(crate) const MAP: u8 = 0x44;
 pub(crate) const NODES: u8 = 0x45;
 pub(crate) const INCARNATION: u8 = 0x46;
 pub(crate) const SETTINGS: u8 = 0x47;
-pub(crate) const LOST_TARGETS: u8 = 0x48;
+pub(crate) const DECLARED_TARGETS: u8 = 0x48;
 pub(crate) const CHAINS: u8 = 0x49;
 pub(crate) const CHAINS_OF_TARGET: u8 = 0x4a;
 pub(crate) const POOLS: u8 = 0x4b;
@@ -188,7 +188,7 @@ pub(crate) const TAGS: [u8; 52] = [
     MAP,
     NODES,
     INCARNATION,
-    LOST_TARGETS,
+    DECLARED_TARGETS,
     CHAINS,
     CHAINS_OF_TARGET,
     POOLS,
@@ -482,8 +482,8 @@ pub(crate) fn node(node: NodeKey) -> Key {
     }
 }
 
-pub(crate) fn lost_target(target: TargetId) -> Key {
-    of(LOST_TARGETS, &[target.0])
+pub(crate) fn declared_target(target: TargetId) -> Key {
+    of(DECLARED_TARGETS, &[target.0])
 }
 
 pub(crate) fn pool(id: PoolId) -> Key {

@@ -40,16 +40,17 @@ pub use chain::{
 };
 pub use check::check;
 pub use cluster_map::{
-    ClusterMap, LOST_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node,
-    NodeKey, NodeState, SERVICE_ADDRESSES_MAX, SETTING_KEY_BYTES_MAX, SETTING_VALUE_BYTES_MAX, SETTINGS_MAX,
-    TargetState,
+    ClusterMap, DECLARED_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX,
+    Node, NodeKey, NodeState, SERVICE_ADDRESSES_MAX, SETTING_KEY_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
+    SETTINGS_MAX, TargetState,
 };
 pub use command::*;
 pub use generations::Generations;
 pub use layout::*;
 pub use plan::Changes;
 pub use pools::{
-    DEFAULT_POOL, POOL_NAME_BYTES_MAX, POOLED_TARGETS_MAX, POOLS_MAX, Pool, PoolId, TARGETS_OF_COMMAND_MAX,
+    DEFAULT_POOL, POOL_NAME_BYTES_MAX, POOLED_TARGETS_MAX, POOLS_MAX, Pool, PoolId, PoolPolicy,
+    TARGETS_OF_COMMAND_MAX, Verify,
 };
 pub use record::{
     ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,

@@ -14,7 +14,9 @@ use store::{StoreError, View};
 
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
-use crate::{DataServerId, Error, Inode, MapHead, Reply, StripePolicy, TargetId, cluster_map, keys, read};
+use crate::{
+    COPIES_MAX, DataServerId, Error, Inode, MapHead, Reply, StripePolicy, TargetId, cluster_map, keys, read,
+};
 
 /// Maximum of pools beside the default one.
 pub const POOLS_MAX: usize = 64;
@@ -47,6 +49,26 @@ pub struct Pool {
     pub targets: u32,
     /// Number of directories whose stripe policy names it.
     pub directories: u64,
+    /// What holds in it.
+    pub policy: PoolPolicy,
+}
+
+/// What holds in a pool instead of the cluster's settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolPolicy {
+    /// Copies of new files whose directory names no number; none: those of the cluster's settings.
+    pub copies: Option<u8>,
+    /// When blocks are verified; none: as the cluster's settings say.
+    pub verify: Option<Verify>,
+}
+
+/// When blocks of objects are compared with their sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verify {
+    /// At each read, and by scrubs.
+    Read,
+    /// By scrubs only.
+    Scrub,
 }
 
 /// Makes an empty pool.
@@ -63,7 +85,10 @@ pub(crate) fn make(plan: &mut Plan<'_>, name: &str) -> Result<Reply, Stop> {
     }
     let before = cluster_map::head(plan.view())?;
     let id = PoolId(before.last_pool.checked_add(1).ok_or(Error::Invalid)?);
-    plan.put(&keys::pool(id), &Pool { id, name: name.into(), targets: 0, directories: 0 })?;
+    plan.put(
+        &keys::pool(id),
+        &Pool { id, name: name.into(), targets: 0, directories: 0, policy: PoolPolicy::default() },
+    )?;
     plan.put(&keys::map_head(), &MapHead { version: before.version + 1, last_pool: id.0, ..before })?;
     Ok(Reply::Done)
 }
@@ -79,6 +104,22 @@ pub(crate) fn remove(plan: &mut Plan<'_>, id: PoolId) -> Result<Reply, Stop> {
     }
     plan.delete(&keys::pool(id));
     cluster_map::changed(plan)?;
+    Ok(Reply::Done)
+}
+
+/// Sets what holds in a pool.
+///
+/// # Errors
+/// `NoEntry` if there is none beside the default one, `Invalid` for a number of copies that no chain has.
+pub(crate) fn set_policy(plan: &mut Plan<'_>, id: PoolId, policy: PoolPolicy) -> Result<Reply, Stop> {
+    let pool: Pool = get(plan.view(), &keys::pool(id))?.ok_or(Error::NoEntry)?;
+    if policy.copies.is_some_and(|copies| !(1..=COPIES_MAX).contains(&usize::from(copies))) {
+        return Err(Error::Invalid.into());
+    }
+    if pool.policy != policy {
+        plan.put(&keys::pool(id), &Pool { policy, ..pool })?;
+        cluster_map::changed(plan)?;
+    }
     Ok(Reply::Done)
 }
 

@@ -142,7 +142,7 @@ pub struct StripePolicy {
     pub unit: crate::StripeUnit,
     /// Number of columns; 0 means one on each target.
     pub columns: u32,
-    /// Copies of each column, 1 to [`crate::COPIES_MAX`].
+    /// Copies of each column, 1 to [`crate::COPIES_MAX`]; 0: as many as the pool says.
     pub copies: u8,
     /// Pool of the targets.
     pub pool: crate::PoolId,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use namespace::{Chain, ChainChange, ChainId, ChainStep, NodeKey, NodeState, TargetId};
+use namespace::{Chain, ChainChange, ChainId, ChainStep, TargetId};
 
 use super::balance::{Fill, MOVES_MAX};
 use super::known::Known;
@@ -84,9 +84,10 @@ impl Cluster {
     /// True if some data servers have a zone, and others have none.
     fn are_zones_partial(&self) -> bool {
         let map = self.map();
-        let stays = |id| map.state(NodeKey::DataServer(id)) < NodeState::Draining;
-        let mut zones =
-            map.present_data_servers().filter(|server| stays(server.id)).map(|s| s.zone.is_empty());
+        let stays = |server: &&namespace::DataServer| {
+            server.targets.iter().any(|target| !map.is_draining(*target, server.id))
+        };
+        let mut zones = map.present_data_servers().filter(stays).map(|server| server.zone.is_empty());
         let first = zones.next();
         zones.any(|is_empty| Some(is_empty) != first)
     }

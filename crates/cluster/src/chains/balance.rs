@@ -103,13 +103,14 @@ fn best_move(
     })
 }
 
-/// Says why targets stay as they are.
-fn say_in_vain(fills: &[Fill]) {
-    let uneven = pools_of(fills).into_iter().find(|pool| !is_even(fills, *pool)).unwrap_or_default();
-    let (emptiest, fullest) = least_and_most(fills, uneven);
+/// Says why the targets of a pool stay as they are.
+fn say_in_vain(fills: &[Fill], pool: &str) {
+    let shares = || fills.iter().map(Fill::share);
+    let (emptiest, fullest) = (shares().fold(1.0, f64::min), shares().fold(0.0, f64::max));
     tracing::info!(
         fullest = (fullest * 100.0).round(),
         emptiest = (emptiest * 100.0).round(),
+        pool,
         "targets of a pool are not equally full (in per cent), and no chain can move: the emptier ones are nine tenths full, \
          or on the nodes of the other copies, or the chains have too much or too little data"
     );
@@ -130,8 +131,8 @@ fn in_order(object: ObjectName) -> (u8, u64, u32) {
 impl Cluster {
     /// Moves members of chains to targets with more room while this metaserver leads. Never returns.
     pub async fn balance_targets(self: Arc<Self>) {
-        // Targets before the last count that led to no move, and the time of its end.
-        let mut in_vain: Option<(Vec<Fill>, Duration)> = None;
+        // Of each pool: targets before the last count that led to no move, and the time of its end.
+        let mut in_vain = BTreeMap::<PoolId, (Vec<Fill>, Duration)>::new();
         let mut cleaned = BTreeSet::new();
         let now = || self.group.clock.monotonic();
         // The same of the last look for places apart that found no room.
@@ -151,10 +152,10 @@ impl Cluster {
             if fills.is_empty() {
                 continue;
             }
-            let is_in_vain = |(before, at): &(Vec<Fill>, Duration)| {
-                are_alike(before, &fills) && now().saturating_sub(*at) < PAUSE
+            let is_in_vain = |(before, at): &(Vec<Fill>, Duration), fills: &[Fill]| {
+                are_alike(before, fills) && now().saturating_sub(*at) < PAUSE
             };
-            if no_room_apart.as_ref().is_none_or(|last| !is_in_vain(last)) {
+            if no_room_apart.as_ref().is_none_or(|last| !is_in_vain(last, &fills)) {
                 let apart = self.moves_apart(&fills, |chain| !unsettled.contains(&chain.pool)).await;
                 no_room_apart = apart.is_none().then(|| (fills.clone(), now()));
                 let apart = apart.unwrap_or_default();
@@ -165,17 +166,25 @@ impl Cluster {
                     continue;
                 }
             }
-            if pools_of(&fills).into_iter().all(|pool| is_even(&fills, pool)) {
+            let of_pool = |pool| fills.iter().filter(|fill| fill.pool == pool).copied().collect::<Vec<_>>();
+            let mut due = pools_of(&fills);
+            due.retain(|pool| !is_even(&fills, *pool));
+            due.retain(|pool| in_vain.get(pool).is_none_or(|last| !is_in_vain(last, &of_pool(*pool))));
+            if due.is_empty() {
                 continue;
             }
-            if in_vain.as_ref().is_some_and(is_in_vain) {
-                continue;
-            }
-            let moves = self.next_moves(fills.clone(), &mut cleaned).await.unwrap_or_default();
-            let is_cleaned_first = !self.chains.left_behind.targets().is_empty();
-            in_vain = (moves.is_empty() && !is_cleaned_first).then(|| (fills, now()));
-            if let Some((fills, _)) = &in_vain {
-                say_in_vain(fills);
+            let uneven = fills.iter().filter(|fill| due.contains(&fill.pool)).copied().collect();
+            let moves = self.next_moves(uneven, &mut cleaned).await.unwrap_or_default();
+            let chains = self.chains();
+            let moving = moves.iter().filter_map(|change| Some(chains.get(&change.chain)?.pool));
+            let moving: BTreeSet<PoolId> = moving.collect();
+            in_vain.retain(|pool, _| !due.contains(pool));
+            // With as many moves as there may be, pools may not have had their turn.
+            if self.chains.left_behind.targets().is_empty() && moves.len() < MOVES_MAX {
+                for pool in due.difference(&moving) {
+                    in_vain.insert(*pool, (of_pool(*pool), now()));
+                    say_in_vain(&of_pool(*pool), self.map().pool_name(*pool));
+                }
             }
             if !moves.is_empty()
                 && let Err(error) = self.change_chains(&moves).await

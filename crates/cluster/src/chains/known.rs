@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use namespace::{
-    Chain, ChainId, ChainMember, ChainStep, DataServerId, MemberState, NodeKey, NodeState, PoolId, TargetId,
-};
+use namespace::{Chain, ChainId, ChainMember, ChainStep, DataServerId, MemberState, PoolId, TargetId};
 use parking_lot::Mutex;
 use wire::data::TargetCondition;
 
@@ -56,8 +54,8 @@ impl Known {
         let mut presence = BTreeMap::new();
         for server in map.present_data_servers() {
             let (is_held, is_over) = (leases.is_held(server.id, now), over.contains(&server.id));
-            let drains = map.state(NodeKey::DataServer(server.id)) >= NodeState::Draining;
             for target in &server.targets {
+                let drains = map.is_draining(*target, server.id);
                 let condition = conditions.get(target);
                 // Damaged blocks are mended from other members.
                 let serves = [TargetCondition::Ok, TargetCondition::Full, TargetCondition::Damaged];

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use namespace::{
-    CHAINS_OF_COMMAND_MAX, COPIES_MAX, ChainId, Command, NewChain, NodeKey, NodeState, PoolId, TargetId,
-};
+use namespace::{CHAINS_OF_COMMAND_MAX, COPIES_MAX, ChainId, Command, NewChain, PoolId, TargetId};
 
 use super::placement::{Place, Unplaceable, check_zones, make_chains};
 use super::sites::Site;
 use super::{COPIES_IF_AUTO, machine};
 use crate::cluster::Cluster;
 use crate::error::{AdminError, ClusterError};
+use crate::settings::Copies;
 
 /// Bytes for each unit of a target's weight.
 const WEIGHT_BYTES: u64 = 1 << 40;
@@ -28,6 +27,10 @@ impl Cluster {
         if copies < 2 || self.chains().values().any(is_there) {
             return Ok(());
         }
+        let _making = self.chains.making.lock().await;
+        if self.chains().values().any(is_there) {
+            return Ok(()); // by another one
+        }
         if usize::from(copies) > COPIES_MAX {
             return Err(AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}")));
         }
@@ -42,7 +45,11 @@ impl Cluster {
     pub(super) async fn make_missing_chains(&self) -> Result<(), ClusterError> {
         let used: BTreeSet<(PoolId, u8)> =
             self.chains().values().map(|chain| (chain.pool, chain.copies)).collect();
-        for (pool, copies) in used.into_iter().chain([(PoolId::DEFAULT, self.wanted_copies())]) {
+        let pools: Vec<PoolId> = self.map().pools.iter().map(|pool| pool.id).collect();
+        let wanted =
+            std::iter::once(PoolId::DEFAULT).chain(pools).map(|pool| (pool, self.wanted_copies(pool)));
+        let all: BTreeSet<(PoolId, u8)> = used.into_iter().chain(wanted).collect();
+        for (pool, copies) in all {
             let (copies, places) = (usize::from(copies), self.places(pool));
             // Too few data servers now: those that are away come back, or are replaced.
             if (2..=COPIES_MAX).contains(&copies)
@@ -54,15 +61,26 @@ impl Cluster {
         Ok(())
     }
 
-    /// Copies of new files: those that are set, or that the machines allow.
-    pub(super) fn wanted_copies(&self) -> u8 {
+    /// Copies of new files in a pool: those that are set, or that its machines allow.
+    #[must_use]
+    pub fn wanted_copies(&self, pool: PoolId) -> u8 {
         let map = self.map();
-        let is_default = |server: &&namespace::DataServer| {
-            server.targets.iter().any(|t| map.pool_of(*t) == PoolId::DEFAULT)
-        };
+        let is_in_pool =
+            |server: &&namespace::DataServer| server.targets.iter().any(|t| map.pool_of(*t) == pool);
         let machines: BTreeSet<IpAddr> =
-            map.present_data_servers().filter(is_default).filter_map(machine).collect();
-        self.settings().stripe(if machines.len() > 1 { COPIES_IF_AUTO } else { 1 }).copies
+            map.present_data_servers().filter(is_in_pool).filter_map(machine).collect();
+        match (map.pool_policy(pool).copies, self.settings().stripe_copies) {
+            (Some(number), _) | (None, Copies::Number(number)) => number,
+            (None, Copies::Auto) if machines.len() > 1 => COPIES_IF_AUTO,
+            (None, Copies::Auto) => 1,
+        }
+    }
+
+    /// True if new files in some pool have copies.
+    pub(super) fn are_copies_wanted(&self) -> bool {
+        let map = self.map();
+        let pools = map.pools.iter().map(|pool| pool.id);
+        std::iter::once(PoolId::DEFAULT).chain(pools).any(|pool| self.wanted_copies(pool) > 1)
     }
 
     /// Targets of a pool that chains can have.
@@ -70,11 +88,11 @@ impl Cluster {
         let (map, lost) = (self.map(), self.data_servers.lost_targets());
         let reports = self.data_servers.report();
         let mut places = Vec::new();
-        let serving = map
-            .present_data_servers()
-            .filter(|server| map.state(NodeKey::DataServer(server.id)) < NodeState::Draining);
-        for server in serving {
-            let is_in_pool = |target: &&TargetId| !lost.contains(target) && map.pool_of(**target) == pool;
+        for server in map.present_data_servers() {
+            let is_in_pool = |target: &&TargetId| {
+                let stays = !lost.contains(target) && !map.is_draining(**target, server.id);
+                stays && map.pool_of(**target) == pool
+            };
             for target in server.targets.iter().filter(is_in_pool) {
                 let Some(report) = reports.iter().find(|report| report.target == *target && report.alive)
                 else {

@@ -89,12 +89,12 @@ impl Cluster {
         self.step_all(chains.keys(), ChainStep::Closed, is_as_seen).await
     }
 
-    /// Has a chain of one copy get more, with all columns on it.
+    /// Has a chain get more copies, with all columns on it, also those of files that would have had fewer.
     ///
     /// # Errors
     /// [`ClusterError`].
     pub async fn raise_copies(&self, chain: ChainId, copies: u8) -> Result<(), ClusterError> {
-        let is_it = |chain: &Chain| chain.copies == 1 && !chain.is_of_one_for_now();
+        let is_it = |chain: &Chain| chain.copies < copies && !chain.is_of_one_for_now();
         self.step_all(std::iter::once(&chain), ChainStep::Copies(copies), is_it).await?;
         // Its only member may have started again meanwhile.
         match self.chains().get(&chain).is_some_and(|chain| chain.copies == copies) {
@@ -121,7 +121,7 @@ impl Cluster {
 
     /// Number of chains whose only member that has all data is one of these targets, which are not lost.
     #[must_use]
-    pub fn count_sole_members(&self, targets: &[TargetId]) -> u64 {
+    pub fn count_sole_members(&self, targets: &BTreeSet<TargetId>) -> u64 {
         let lost = self.data_servers.lost_targets();
         let is_sole = |chain: &&Chain| {
             let mut with_data = chain.with_state(MemberState::In);

@@ -12,7 +12,7 @@ pub(crate) enum Presence {
     Well,
     /// As `Well`, but without room: it is no substitute, and is taken back at intervals.
     Full,
-    /// As `Well`, but its data server drains: another target takes its place.
+    /// As `Well`, but it or its data server drains: another target takes its place.
     Draining,
     /// Its data server may have a lease, but is not heard of, or it has not reported the target yet.
     Unsure,

@@ -61,7 +61,7 @@ impl Cluster {
             let _ = tokio::time::timeout(LOOK_EVERY, self.chains.changed.notified()).await;
             let (leads, status) = (self.group.replica.leads(), self.group.replica.status());
             self.chains.leases.lead(leads.then_some(status.term), self.group.clock.monotonic());
-            if !leads || (self.chains().is_empty() && self.wanted_copies() < 2) {
+            if !leads || (self.chains().is_empty() && !self.are_copies_wanted()) {
                 continue;
             }
             looks = looks.wrapping_add(1);

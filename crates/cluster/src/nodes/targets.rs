@@ -30,8 +30,10 @@ pub struct KnownTarget {
     pub pool: String,
     /// Its directory there; empty: not known.
     pub path: String,
-    /// Lost, or in use.
+    /// Its state, by the word of an operator.
     pub state: TargetState,
+    /// True if its data move to others, since it or its data server drains.
+    pub drains: bool,
     /// True if its data server reports.
     pub is_alive: bool,
     /// Last report of its data server, with its condition and its bytes; none: nothing was reported.
@@ -68,7 +70,7 @@ impl Cluster {
     pub fn known_targets(&self) -> Result<Vec<KnownTarget>, AdminError> {
         let (map, lost) = (self.map(), self.data_servers.lost_targets());
         let reports = self.data_servers.report();
-        let mut ids: BTreeSet<TargetId> = map.lost_targets.iter().copied().collect();
+        let mut ids: BTreeSet<TargetId> = map.declared_targets.keys().copied().collect();
         ids.extend(map.present_data_servers().flat_map(|server| &server.targets));
         ids.extend(map.pools_of_targets.keys());
         let view = self.group.view()?;
@@ -89,7 +91,11 @@ impl Cluster {
                 pool: map.pool_name(map.pool_of(target)).into(),
                 zone: server.map(|server| server.zone.clone()).unwrap_or_default(),
                 path: path.or_else(|| self.data_servers.lost_path(target)).unwrap_or_default(),
-                state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },
+                state: match map.target_state(target) {
+                    TargetState::InUse if lost.contains(&target) => TargetState::Lost,
+                    state => state,
+                },
+                drains: server.is_some_and(|server| map.is_draining(target, server.id)),
                 is_alive: report.is_some_and(|report| report.alive),
                 report: report.filter(|report| !report.path.is_empty()).cloned(),
                 chains: chains.values().filter(|chain| chain.has(target)).count(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use dataserver::{Checks, Verify};
+use dataserver::Checks;
 use host::{Entropy, SeededEntropy};
 use wire::data::{Status, punch};
 
@@ -83,7 +83,7 @@ impl World {
     fn scrubs(&self, node: usize) {
         let served = &self.nodes[node];
         let (scrub_time, scrub_rate) = (Duration::from_secs(1), 1 << 30);
-        served.ds.set_checks(Checks { verify: Verify::Read, scrub_time, scrub_rate });
+        served.ds.set_checks(Checks { scrub_time, scrub_rate });
         served.runtime.as_ref().unwrap().spawn(Arc::clone(&served.ds).care_for_targets());
     }
 }

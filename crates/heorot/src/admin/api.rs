@@ -89,6 +89,9 @@ pub(crate) struct Stripe {
     pub columns: u32,
     /// Copies of each column.
     pub copies: u8,
+    /// Whether the policy says how many; else its pool does.
+    #[serde(default)]
+    pub sets_copies: bool,
     /// Pool of the targets.
     #[serde(default)]
     pub pool: String,
@@ -114,16 +117,16 @@ pub(crate) struct StripeApplied {
     pub changed: u64,
     /// Files that could not be changed.
     pub left: u64,
-    /// Files with another number of copies above one.
-    pub other_copies: u64,
+    /// Files with more copies than new files have.
+    pub more_copies: u64,
     /// Why it ended early.
     pub error: Option<String>,
 }
 
 impl From<metaserver::ApplyReport> for StripeApplied {
     fn from(report: metaserver::ApplyReport) -> Self {
-        let metaserver::ApplyReport { path, is_running, files, changed, left, other_copies, error } = report;
-        Self { path, is_running, files, changed, left, other_copies, error }
+        let metaserver::ApplyReport { path, is_running, files, changed, left, more_copies, error } = report;
+        Self { path, is_running, files, changed, left, more_copies, error }
     }
 }
 
@@ -203,6 +206,13 @@ pub(crate) struct Pool {
     pub targets: Vec<String>,
     /// Directories whose stripe policy names it; none: the default pool, which all others have.
     pub directories: Option<u64>,
+    /// Copies of new files whose directory names no number.
+    pub copies: u8,
+    /// Whether the pool says so; else the cluster's settings do.
+    pub sets_copies: bool,
+    /// "read" or "scrub".
+    pub verify: String,
+    pub sets_verify: bool,
     pub total_bytes: u64,
     pub free_bytes: u64,
 }
@@ -212,11 +222,17 @@ pub(crate) struct Pool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PoolRequest {
     pub name: String,
-    /// "create", "add" or "remove".
+    /// "create", "set", "add" or "remove".
     pub action: String,
     /// Of "add": ids, data servers with directories, or data servers.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// Of "set": copies of new files; 0: as the cluster's settings say.
+    #[serde(default)]
+    pub copies: Option<u8>,
+    /// Of "set": "read", "scrub", or "default".
+    #[serde(default)]
+    pub verify: Option<String>,
 }
 
 /// Body of `PUT /target`.
@@ -225,8 +241,11 @@ pub(crate) struct PoolRequest {
 pub(crate) struct TargetRequest {
     /// Target id, or data server and directory: `ds1:/data/sdb`.
     pub name: String,
-    /// "lost" or "found".
-    pub state: String,
+    /// "drain", "undrain", "remove", "replace", "lost" or "found".
+    pub action: String,
+    /// Of "replace": the target that takes its place, named in the same way.
+    #[serde(default)]
+    pub by: Option<String>,
 }
 
 /// Answer to `GET /files?on=NAME&after=MARK`: one page of the files that have data there.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::{get, put};
 use axum::{Json, Router};
+use namespace::PoolPolicy;
 
 use crate::admin::api::{NodeDone, Pool, PoolRequest};
 use crate::admin::http::{Admin, Refused, in_time, metaserver, refused};
@@ -18,8 +19,19 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
 async fn pools(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<Pool>>, Refused> {
     let reports = in_time(metaserver(&admin)?.cluster().pools_report()).await?.map_err(refused)?;
     let shown = |report: cluster::PoolReport| {
-        let cluster::PoolReport { name, targets, directories, total_bytes, free_bytes } = report;
-        Pool { name, targets, directories, total_bytes, free_bytes }
+        let cluster::PoolReport {
+            name,
+            targets,
+            directories,
+            copies,
+            verify,
+            policy,
+            total_bytes,
+            free_bytes,
+        } = report;
+        let (sets_copies, sets_verify) = (policy.copies.is_some(), policy.verify.is_some());
+        let verify = cluster::verify_text(verify).into();
+        Pool { name, targets, directories, copies, sets_copies, verify, sets_verify, total_bytes, free_bytes }
     };
     Ok(Json(reports.into_iter().map(shown).collect()))
 }
@@ -28,7 +40,10 @@ async fn change(
     State(admin): State<Arc<Admin>>,
     Json(request): Json<PoolRequest>,
 ) -> Result<Json<NodeDone>, Refused> {
-    let PoolRequest { name, action, targets } = request;
+    let PoolRequest { name, action, targets, copies, verify } = request;
+    if action != "set" && (copies.is_some() || verify.is_some()) {
+        return Err(refused("copies and verify are set with the action \"set\""));
+    }
     let cluster = metaserver(&admin)?.cluster();
     let done = match (action.as_str(), targets.is_empty()) {
         ("create", true) => {
@@ -40,7 +55,23 @@ async fn change(
             in_time(cluster.remove_pool(&name)).await?.map_err(refused)?;
             format!("{name} is no pool any more")
         }
-        ("create" | "remove", false) => {
+        ("set", true) => {
+            if copies.is_none() && verify.is_none() {
+                return Err(refused("nothing to set; name copies or verify"));
+            }
+            let verify = verify.map(|text| match text.as_str() {
+                "default" => Ok(None),
+                text => cluster::verify(text).map(Some),
+            });
+            let verify = verify.transpose().map_err(refused)?;
+            let change = |policy: PoolPolicy| PoolPolicy {
+                copies: copies.map_or(policy.copies, |number| (number > 0).then_some(number)),
+                verify: verify.unwrap_or(policy.verify),
+            };
+            in_time(cluster.set_pool_policy(&name, change)).await?.map_err(refused)?;
+            format!("it holds in the pool {name}; files that exist get copies by heorot stripe apply")
+        }
+        ("create" | "remove" | "set", false) => {
             return Err(refused("targets are put into a pool, or out of it, with the action \"add\""));
         }
         ("add", true) => return Err(refused("name the targets, or their data servers")),
@@ -49,7 +80,7 @@ async fn change(
             format!("{count} targets are in the pool {name}; data of other pools leave them (heorot status)")
         }
         (other, _) => {
-            return Err(refused(format!("a pool is created, added to or removed, and not {other:?}")));
+            return Err(refused(format!("a pool is created, set, added to or removed, and not {other:?}")));
         }
     };
     tracing::info!(pool = name, action, ?targets, "a pool is changed");

@@ -19,8 +19,8 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
 }
 
 fn shown(report: metaserver::StripeReport) -> Stripe {
-    let metaserver::StripeReport { path, unit_bytes, columns, copies, pool, set_on } = report;
-    Stripe { path, unit_bytes, columns, copies, pool, set_on }
+    let metaserver::StripeReport { path, unit_bytes, columns, copies, sets_copies, pool, set_on } = report;
+    Stripe { path, unit_bytes, columns, copies, sets_copies, pool, set_on }
 }
 
 #[derive(Deserialize)]
@@ -58,7 +58,7 @@ async fn stripe_put(
             Some(metaserver::NewStripe {
                 unit_bytes: unit_bytes.unwrap_or(now.unit_bytes.into()),
                 columns: columns.unwrap_or(now.columns),
-                copies: copies.unwrap_or(now.copies.into()),
+                copies: copies.unwrap_or(if now.sets_copies { now.copies.into() } else { 0 }),
                 pool: pool.unwrap_or(now.pool),
             })
         }

@@ -6,6 +6,7 @@ use axum::extract::{Query, State};
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use cluster::{KnownTarget, TargetReport};
+use metaserver::TargetChange;
 use namespace::TargetState;
 use serde::Deserialize;
 use wire::data::TargetCondition;
@@ -15,7 +16,7 @@ use crate::admin::http::{Admin, Refused, failed, metaserver, refused};
 
 /// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
-    Router::new().route("/targets", get(targets)).route("/target", put(declare)).route("/files", get(files))
+    Router::new().route("/targets", get(targets)).route("/target", put(change)).route("/files", get(files))
 }
 
 async fn targets(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<api::KnownTarget>>, Refused> {
@@ -34,9 +35,11 @@ fn shown(known: KnownTarget) -> api::KnownTarget {
         path: known.path.clone(),
         state: match (known.state, known.is_alive) {
             (TargetState::Lost, _) => "lost",
-            (TargetState::InUse, true) if is_missing => "missing",
-            (TargetState::InUse, true) => "in use",
-            (TargetState::InUse, false) => "away",
+            (TargetState::Removed, _) => "removed",
+            (TargetState::InUse | TargetState::Draining, true) if is_missing => "missing",
+            (TargetState::InUse | TargetState::Draining, false) => "away",
+            (TargetState::InUse | TargetState::Draining, true) if known.drains => "draining",
+            (TargetState::InUse | TargetState::Draining, true) => "in use",
         }
         .into(),
         total_bytes: bytes(|report| report.total_bytes),
@@ -47,17 +50,29 @@ fn shown(known: KnownTarget) -> api::KnownTarget {
     }
 }
 
-async fn declare(
+async fn change(
     State(admin): State<Arc<Admin>>,
     Json(request): Json<TargetRequest>,
 ) -> Result<Json<NodeDone>, Refused> {
-    let state = match request.state.as_str() {
-        "lost" => TargetState::Lost,
-        "found" => TargetState::InUse,
-        other => return Err(refused(format!("a target is lost or found, and not {other:?}"))),
+    let TargetRequest { name, action, by } = request;
+    let change = match (action.as_str(), by) {
+        ("drain", None) => TargetChange::Drain,
+        ("undrain", None) => TargetChange::Undrain,
+        ("remove", None) => TargetChange::Remove,
+        ("lost", None) => TargetChange::Lost,
+        ("found", None) => TargetChange::Found,
+        ("replace", Some(by)) => TargetChange::ReplaceBy(by),
+        ("replace", None) => return Err(refused("name the target that takes its place")),
+        (_, Some(_)) => return Err(refused("only \"replace\" names another target")),
+        (other, None) => {
+            return Err(refused(format!(
+                "a target is drained, undrained, removed, replaced, lost or found, and not {other:?}"
+            )));
+        }
     };
     let server = Arc::clone(metaserver(&admin)?);
-    let done = tokio::spawn(async move { server.data().declare_target(&request.name, state).await });
+    tracing::info!(target = name, action, "a target is changed");
+    let done = tokio::spawn(async move { server.data().change_target(&name, &change).await });
     Ok(Json(NodeDone { done: done.await.map_err(failed)?.map_err(refused)? }))
 }
 

@@ -236,6 +236,36 @@ pub(crate) enum TargetCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Move the data of a target to others, while they are in use; it gets no new data
+    Drain {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Use a target again that drains
+    Undrain {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Take a target that was drained out of the cluster
+    Remove {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Drain a target, and put another one into its pool
+    Replace {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        /// The target that takes its place, named in the same way
+        by: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
     /// Declare a target lost: reading file data that were on it is an error from then on, and nothing waits
     /// for it
     Lost {
@@ -244,7 +274,7 @@ pub(crate) enum TargetCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Use a target again that was declared lost
+    /// Use a target again that was declared lost, or removed
     Found {
         /// Its id, or its data server and directory: ds1:/data/sdb
         name: String,
@@ -304,6 +334,20 @@ pub(crate) enum PoolCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
+    /// Set what holds in a pool instead of the cluster's settings
+    #[command(group = clap::ArgGroup::new("rule").required(true).multiple(true))]
+    Set {
+        /// Its name
+        name: String,
+        /// Copies of new files whose directory names no number, 1 to 3; 0: as heorot set stripe_copies says
+        #[arg(long, value_name = "N", group = "rule")]
+        copies: Option<u8>,
+        /// When blocks are compared with their sums: read, scrub, or default: as heorot set verify says
+        #[arg(long, value_name = "WHEN", group = "rule")]
+        verify: Option<String>,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
     /// Put storage targets into a pool, out of the ones that they are in; copies on them move to those that stay
     Add {
         /// The pool; "default": out of all others
@@ -344,7 +388,7 @@ pub(crate) enum StripeCommand {
         /// Over how many targets a file is striped; 0: over all [default: as it is now]
         #[arg(long, value_name = "N", group = "what")]
         columns: Option<u32>,
-        /// On how many data servers each byte is kept, 1 to 3 [default: as it is now]
+        /// On how many data servers each byte is kept, 1 to 3; 0: as many as the pool says [default: as it is now]
         #[arg(long, value_name = "N", group = "what")]
         copies: Option<u32>,
         /// On which targets: those of this pool [default: as it is now]
@@ -356,7 +400,7 @@ pub(crate) enum StripeCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Give files that have one copy the copies that new files have, in and below a directory, while they are in use
+    /// Give files that have fewer copies those that new files have, in and below a directory, while they are in use
     Apply {
         /// Directory in the volume, whose root is "/" wherever a client mounted it
         path: String,

@@ -60,7 +60,7 @@ fn conclusion(now: &StripeApplied, copies: u8) -> Result<Vec<String>, String> {
     }
     if now.left > 0 {
         return Err(format!(
-            "{} files stay without copies: they are in use, a data server of theirs is away, or their pool has too few. Run this \
+            "{} files stay with fewer copies: they are in use, a data server of theirs is away, or their pool has too few. Run this \
              again",
             now.left
         ));
@@ -74,10 +74,10 @@ fn conclusion(now: &StripeApplied, copies: u8) -> Result<Vec<String>, String> {
             "new files in {path} have one copy: heorot stripe set {path} --copies 2 comes first"
         ));
     }
-    if now.other_copies > 0 {
+    if now.more_copies > 0 {
         said.push(format!(
-            "{} files keep another number of copies than new files have; copy them to change that",
-            now.other_copies
+            "{} files keep more copies than new files have; copy them to change that",
+            now.more_copies
         ));
     }
     Ok(said)
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn the_end_says_what_is_left_to_do() {
-        let ended = |changed, left, other_copies, error: Option<&str>| StripeApplied {
+        let ended = |changed, left, more_copies, error: Option<&str>| StripeApplied {
             path: "/a".into(),
             is_running: false,
             files: 9,
             changed,
             left,
-            other_copies,
+            more_copies,
             error: error.map(String::from),
         };
         assert_eq!(progress(&ended(2, 0, 0, None)), "/a: 9 files looked at, 2 get copies");
@@ -126,7 +126,7 @@ mod tests {
         let said = |ended: &StripeApplied, copies| conclusion(ended, copies).unwrap().join("\n");
         assert!(said(&ended(2, 0, 0, None), 2).contains("heorot status"));
         assert!(said(&ended(0, 0, 0, None), 1).contains("stripe set /a --copies 2 comes first"));
-        assert!(said(&ended(0, 0, 4, None), 2).starts_with("4 files keep another"));
+        assert!(said(&ended(0, 0, 4, None), 2).starts_with("4 files keep more"));
         assert!(conclusion(&ended(2, 3, 0, None), 2).unwrap_err().starts_with("3 files stay"));
         assert!(conclusion(&ended(2, 0, 0, Some("no leader")), 2).unwrap_err().contains("no leader"));
     }
@@ -141,6 +141,7 @@ mod tests {
                 unit_bytes: 1 << 20,
                 columns,
                 copies,
+                sets_copies: copies == 3,
                 pool: pool.into(),
                 set_on,
             })

@@ -10,12 +10,16 @@ use command_line::Failure;
 
 /// `heorot target …`.
 pub(crate) fn target(command: &TargetCommand) -> Result<(), Failure> {
-    let (name, state, admin) = match command {
+    let (name, action, by, admin) = match command {
         TargetCommand::List { admin, json } => return list(&AdminClient::find(admin)?, *json),
-        TargetCommand::Lost { name, admin } => (name, "lost", admin),
-        TargetCommand::Found { name, admin } => (name, "found", admin),
+        TargetCommand::Drain { name, admin } => (name, "drain", None, admin),
+        TargetCommand::Undrain { name, admin } => (name, "undrain", None, admin),
+        TargetCommand::Remove { name, admin } => (name, "remove", None, admin),
+        TargetCommand::Replace { name, by, admin } => (name, "replace", Some(by.clone()), admin),
+        TargetCommand::Lost { name, admin } => (name, "lost", None, admin),
+        TargetCommand::Found { name, admin } => (name, "found", None, admin),
     };
-    let request = TargetRequest { name: name.clone(), state: state.into() };
+    let request = TargetRequest { name: name.clone(), action: action.into(), by };
     let done: NodeDone = AdminClient::find(admin)?.put("/target", &request)?;
     println!("{}", done.done);
     Ok(())

@@ -9,9 +9,9 @@ use toml::de::DeValue;
 use super::admin::{self, AdminConfig};
 use super::{ConfigError, Document, LOG, Parsed, Reader, address, log, path, paths, size, string};
 use command_line::logging;
-use dataserver::{Checks, Verify};
+use dataserver::Checks;
 
-pub(crate) const KEYS: [&str; 16] = [
+pub(crate) const KEYS: [&str; 15] = [
     "listen",
     "advertise",
     "service_address",
@@ -20,7 +20,6 @@ pub(crate) const KEYS: [&str; 16] = [
     "secret_file",
     "data_dir",
     "targets",
-    "verify",
     "scrub_time",
     "scrub_rate",
     "admin",
@@ -123,14 +122,9 @@ pub(crate) fn can_move(address: IpAddr) -> bool {
     !(address.is_loopback() || address.is_unspecified() || address.is_multicast())
 }
 
-/// When checksums are verified.
+/// Rate and time of scrubs.
 fn checks(r: &Reader<'_>) -> Result<Checks, ConfigError> {
     let defaults = Checks::default();
-    let verify = r.optional("verify", "\"read\" or \"scrub\"", |v| match string(v)?.as_str() {
-        "read" => Ok(Verify::Read),
-        "scrub" => Ok(Verify::Scrub),
-        other => Err(format!("{other:?} is neither")),
-    })?;
     let scrub_time = r.optional("scrub_time", "a time such as \"14d\", or \"0s\" for no scrubs", |v| {
         let time = host::time::parse(&string(v)?)?;
         if time > SCRUB_TIME_MAX { Err("it is more than ten years".into()) } else { Ok(time) }
@@ -141,7 +135,6 @@ fn checks(r: &Reader<'_>) -> Result<Checks, ConfigError> {
             rate => Ok(rate),
         })?;
     Ok(Checks {
-        verify: verify.unwrap_or(defaults.verify),
         scrub_time: scrub_time.unwrap_or(defaults.scrub_time),
         scrub_rate: scrub_rate.unwrap_or(defaults.scrub_rate),
     })
@@ -214,7 +207,6 @@ mod tests {
                 "`service_address` is not right: 127.0.0.9 cannot move between machines",
             ),
             ("zone = 'rack 1'\ntargets = ['/a']", "`zone` is not right: \"rack 1\" has ' ' in it"),
-            ("verify = 'never'\ntargets = ['/a']", "`verify` is not right: \"never\" is neither"),
             ("scrub_rate = 0\ntargets = ['/a']", "`scrub_rate` is not right: nothing would be read"),
             ("scrub_time = 'soon'\ntargets = ['/a']", "`scrub_time` is not right"),
             ("target = ['/a']", "there is no key `target`; did you mean `targets`?"),

@@ -126,12 +126,13 @@ async fn beat_one(
     }
 }
 
-/// Takes over the chains and the lease in an answer to a registration. The chains first: a lease without them
-/// would serve by an earlier version.
+/// Takes over the chains and the lease in an answer to a registration, and when blocks are verified. The chains first:
+/// a lease without them would serve by an earlier version.
 fn tell_chains(server: &DataServer, lease_begins: Duration, args: &register::Args, done: &register::ResOk) {
     if done.map_version != args.chains_of_map {
         server.tell_all_chains(done.map_version, &done.chains);
     }
+    server.set_verified_at_scrub(&done.verify_at_scrub);
     if done.chain_lease_ms > 0 {
         server.extend_lease(lease_begins, Duration::from_millis(u64::from(done.chain_lease_ms)));
     }

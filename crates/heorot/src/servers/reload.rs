@@ -60,7 +60,7 @@ pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsC
                 ("secret_file", new.secret_file != started.secret_file),
                 ("data_dir", new.data_dir != started.data_dir),
                 ("targets", new.targets != started.targets),
-                ("verify, scrub_time or scrub_rate", new.checks != started.checks),
+                ("scrub_time or scrub_rate", new.checks != started.checks),
                 ("admin, admin_group or admin_token_file", new.admin != started.admin),
                 ("name", new.name != started.name),
             ]);

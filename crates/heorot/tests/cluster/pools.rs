@@ -5,20 +5,20 @@ use bytes::Bytes;
 use crate::servers::{Client, Cluster, mount, until};
 use crate::targets::{json, mount3};
 
-const FILE_BYTES: usize = 4 << 20;
+pub const FILE_BYTES: usize = 4 << 20;
 
-fn bytes(n: usize) -> Bytes {
+pub fn bytes(n: usize) -> Bytes {
     Bytes::from(vec![n as u8; FILE_BYTES])
 }
 
-async fn write(client: &Client, path: &str, n: usize) -> Bytes {
+pub async fn write(client: &Client, path: &str, n: usize) -> Bytes {
     let file = client.create_path(path, Some(0o644)).await.expect("a file").fh;
     nfs_rs::write_all(&**client, file.clone(), 0, bytes(n)).await.expect("written");
     client.commit(file.clone(), 0, 0).await.expect("on the disks");
     file
 }
 
-async fn check(client: &Client, files: &[Bytes]) {
+pub async fn check(client: &Client, files: &[Bytes]) {
     for (n, file) in files.iter().enumerate() {
         let read = client.read(file.clone(), (FILE_BYTES / 2) as u64, 1 << 16).await.expect("a read");
         assert_eq!(read.as_ref(), &bytes(n)[..1 << 16], "file {n}");
@@ -26,7 +26,7 @@ async fn check(client: &Client, files: &[Bytes]) {
 }
 
 /// Objects on the target of a data server.
-fn objects(cluster: &Cluster, n: usize) -> usize {
+pub fn objects(cluster: &Cluster, n: usize) -> usize {
     let dirs = std::fs::read_dir(cluster.file(&format!("target{n}/objects"))).expect("objects");
     let files =
         |dir: std::io::Result<std::fs::DirEntry>| std::fs::read_dir(dir.unwrap().path()).unwrap().count();
@@ -34,7 +34,7 @@ fn objects(cluster: &Cluster, n: usize) -> usize {
 }
 
 /// True if all chains are whole, and within their pools.
-fn is_settled(cluster: &Cluster) -> bool {
+pub fn is_settled(cluster: &Cluster) -> bool {
     cluster.is_whole() && cluster.status()["chains"]["in_other_pools"] == 0
 }
 

@@ -6,5 +6,6 @@ pub mod status;
 pub(crate) mod stripe;
 
 pub use crate::data::copies::apply::ApplyReport;
+pub use crate::data::target_changes::TargetChange;
 pub use exports::{ExportChange, ExportReport};
 pub use stripe::{NewStripe, StripeReport};

@@ -21,6 +21,8 @@ pub struct StripeReport {
     pub columns: u32,
     /// Copies of each column.
     pub copies: u8,
+    /// Whether the policy says how many; else its pool does.
+    pub sets_copies: bool,
     /// Pool of the targets.
     pub pool: String,
     /// Directory with the policy: this one, or one above. None: the metaserver's configuration.
@@ -34,7 +36,7 @@ pub struct NewStripe {
     pub unit_bytes: u64,
     /// Number of columns; 0: one on each target.
     pub columns: u32,
-    /// Copies of each column.
+    /// Copies of each column; 0: as many as the pool says.
     pub copies: u32,
     /// Name of a pool.
     pub pool: String,
@@ -54,7 +56,8 @@ impl Data {
             path: written_out(&way),
             unit_bytes: policy.unit.bytes(),
             columns: policy.columns,
-            copies: policy.copies,
+            copies: self.cluster.copies_of(&policy),
+            sets_copies: set.is_some() && policy.copies > 0,
             pool: self.cluster.map().pool_name(policy.pool).into(),
             set_on: set.map(|at| written_out(&way[..=at])),
         })
@@ -80,7 +83,11 @@ impl Data {
             if before.is_none_or(|before| before.pool != policy.pool) {
                 self.cluster.check_pool_has_targets(policy.pool)?;
             }
-            self.cluster.ensure_chains(policy.copies, policy.pool).await?;
+            let copies = match policy.copies {
+                0 => self.cluster.wanted_copies(policy.pool),
+                copies => copies,
+            };
+            self.cluster.ensure_chains(copies, policy.pool).await?;
         }
         self.state.propose(None, Command::SetStripe { dir, policy }).await.map_err(
             |status| match status {
@@ -116,9 +123,11 @@ fn stripe_policy(new: &NewStripe, pool: PoolId) -> Result<StripePolicy, AdminErr
             format!("columns are 1 to {COLUMNS_MAX}, or 0 for one on each target; {columns} is too many");
         return Err(AdminError::Invalid(why));
     }
-    let copies = u8::try_from(copies).ok().filter(|copies| (1..=COPIES_MAX).contains(&usize::from(*copies)));
+    let copies = u8::try_from(copies).ok().filter(|copies| usize::from(*copies) <= COPIES_MAX);
     let copies = copies.ok_or_else(|| {
-        AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}, each on a data server of its own"))
+        AdminError::Invalid(format!(
+            "copies are 1 to {COPIES_MAX}, each on a data server of its own, or 0 for as many as the pool says"
+        ))
     })?;
     Ok(StripePolicy { unit, columns, copies, pool })
 }
@@ -203,17 +212,9 @@ mod tests {
 
     #[test]
     fn policies_out_of_bounds_are_refused() {
-        assert!(policy(1 << 20, 4, 1).is_ok() && policy(1 << 20, 0, 3).is_ok());
+        assert!(policy(1 << 20, 4, 0).is_ok() && policy(1 << 20, 0, 3).is_ok());
         let unit = 1 << 20;
-        let table = [
-            (0, 1, 1),
-            (1000, 1, 1),
-            (1 << 31, 1, 1),
-            (1 << 40, 1, 1),
-            (unit, 65, 1),
-            (unit, 1, 0),
-            (unit, 1, 4),
-        ];
+        let table = [(0, 1, 1), (1000, 1, 1), (1 << 31, 1, 1), (1 << 40, 1, 1), (unit, 65, 1), (unit, 1, 4)];
         for (unit, columns, copies) in table {
             let policy = policy(unit, columns, copies);
             assert!(matches!(policy, Err(AdminError::Invalid(_))), "{unit} {columns} {copies}");

@@ -22,6 +22,7 @@ pub(crate) mod relocation;
 mod removal;
 pub(crate) mod reports;
 mod settling;
+pub(crate) mod target_changes;
 pub(crate) mod unsettled;
 
 use std::sync::Arc;

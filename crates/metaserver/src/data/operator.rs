@@ -1,9 +1,10 @@
-//! Changes of data servers and targets by an operator: drain, serve again, remove, declare lost.
+//! Changes of data servers by an operator: drain, serve again, remove.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cluster::{AGREE_TIME_MAX, AdminError, ClusterError, NodeChange, NodeReport, id_text};
-use namespace::{MapChange, NodeKey, NodeState, TargetState};
+use cluster::{AdminError, NodeChange, NodeReport, id_text};
+use namespace::{NodeKey, NodeState, TargetId};
 
 use crate::data::Data;
 
@@ -18,9 +19,7 @@ impl Data {
         let (name, objects) = (&node.name, node.objects.unwrap_or(0));
         match change {
             NodeChange::Drain => {
-                if let NodeKey::DataServer(id) = node.key {
-                    self.cluster.check_pools_without(id)?;
-                }
+                self.cluster.check_pools_without(&self.targets_of(node.key), name)?;
                 self.cluster.set_state(node.key, NodeState::Draining).await?;
                 Ok(format!(
                     "{name} takes no new files; its {objects} objects are served, and move to other data servers that have room"
@@ -45,7 +44,7 @@ impl Data {
                 self.state.deferred_ready.notify_one();
                 Ok(format!("{name} takes new files"))
             }
-            NodeChange::Remove if !force && self.has_files(node.key).await? => {
+            NodeChange::Remove if !force && self.has_files(id_text(node.key)).await? => {
                 Err(AdminError::Invalid(format!(
                     "{name} has data of files: these files could not be read any more. Drain it, and wait until they have moved to other \
                  data servers (heorot files --on {name} lists them), or force it"
@@ -55,12 +54,10 @@ impl Data {
                 "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
             ))),
             NodeChange::Remove if !force => {
-                if let NodeKey::DataServer(id) = node.key {
-                    self.cluster.check_pools_without(id)?;
-                }
+                self.cluster.check_pools_without(&self.targets_of(node.key), name)?;
                 // Drained first, so that no new data come to the targets during the check.
                 self.cluster.set_state(node.key, NodeState::Draining).await?;
-                match self.leave_data_server(node.key).await {
+                match self.leave_targets(&self.targets_of(node.key)).await {
                     Ok(()) => self.remove_data_server(node, false).await,
                     Err(why) => {
                         Err(self.cluster.set_back(node, AdminError::Invalid(format!("{name} {why}"))).await)
@@ -68,10 +65,16 @@ impl Data {
                 }
             }
             _ => {
-                let loses = objects > 0 || node.seen.is_none() || self.has_files(node.key).await?;
+                let loses = objects > 0 || node.seen.is_none() || self.has_files(id_text(node.key)).await?;
                 self.remove_data_server(node, loses).await
             }
         }
+    }
+
+    fn targets_of(&self, key: NodeKey) -> BTreeSet<TargetId> {
+        let map = self.cluster.map();
+        let server = map.data_servers.iter().find(|server| NodeKey::DataServer(server.id) == key);
+        server.into_iter().flat_map(|server| server.targets.iter().copied()).collect()
     }
 
     /// `loses`: true if the data server may have data of files.
@@ -93,10 +96,10 @@ impl Data {
         })
     }
 
-    /// True if a file has data on this data server, according to the metadata: the report in its last
-    /// heartbeat may be older than the metadata.
-    async fn has_files(self: &Arc<Self>, key: NodeKey) -> Result<bool, AdminError> {
-        let (server, id) = (Arc::clone(self), id_text(key));
+    /// True if a file has data on this data server or target, by its id or name, according to the metadata: the report in
+    /// its last heartbeat may be older than the metadata.
+    pub(super) async fn has_files(self: &Arc<Self>, id: String) -> Result<bool, AdminError> {
+        let server = Arc::clone(self);
         let looked = tokio::task::spawn_blocking(move || {
             let mut after = None;
             loop {
@@ -109,35 +112,5 @@ impl Data {
             }
         });
         looked.await.map_err(|e| AdminError::Failed(e.to_string()))?
-    }
-
-    /// Declares a target lost, or found again. Returns a message for the operator.
-    ///
-    /// # Errors
-    /// [`AdminError::Invalid`] when no target has this name.
-    pub async fn declare_target(
-        self: &Arc<Self>,
-        name: &str,
-        state: TargetState,
-    ) -> Result<String, AdminError> {
-        let known = self.cluster.named_target(name)?;
-        let id = format!("{:016x}", known.target.0);
-        if known.state == state {
-            return Ok(format!("target {id} is so already"));
-        }
-        let change = self.cluster.change_map(MapChange::Target(known.target, state));
-        let changed = tokio::time::timeout(AGREE_TIME_MAX, change).await;
-        changed.unwrap_or(Err(ClusterError::NoLeader))?;
-        self.state.deferred_ready.notify_one();
-        match state {
-            TargetState::Lost => {
-                tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
-                Ok(format!(
-                    "target {id} is lost: reading what files had there is an error from now on; heorot files --on {id} lists \
-                     them"
-                ))
-            }
-            TargetState::InUse => Ok(format!("target {id} is used as before, when its data server has it")),
-        }
     }
 }

@@ -18,19 +18,30 @@ impl Data {
             let view = self.machine.view()?;
             read::stripe_policy(&*view, dir)?
         };
-        let StripePolicy { unit, columns, copies, pool } =
-            policy.unwrap_or(self.cluster.default_stripe().into());
+        let policy = policy.unwrap_or(self.cluster.default_stripe().into());
+        let StripePolicy { unit, columns, pool, .. } = policy;
         let mut is_first = true;
         let choice = loop {
+            let copies = self.cluster.copies_of(&policy);
             if let Some(choice) = self.placement.choose(&self.candidates(copies, pool), columns) {
+                break choice;
+            }
+            // Chains may have got more copies, all of them: files that want fewer need new ones.
+            let made = self.cluster.ensure_chains(copies, pool).await;
+            if made.is_ok()
+                && let Some(choice) = self.placement.choose(&self.candidates(copies, pool), columns)
+            {
                 break choice;
             }
             if std::mem::take(&mut is_first)
                 && let Some(count) = NO_SERVER.count()
             {
+                let pool = self.cluster.map().pool_name(pool).to_string();
                 tracing::warn!(
                     count,
-                    "no data server is there to keep a new file: start one with `heorot ds`"
+                    pool,
+                    copies,
+                    "too few data servers are there to keep a new file: start one with `heorot ds`"
                 );
             }
             wait_for_return(FileError::Delay).await?;

@@ -1,4 +1,4 @@
-//! Removal of a data server: it must have no objects of files, and no chain may depend on it. Empty columns are
+//! Removal of a data server, or of one target: it must have no objects of files, and no chain may depend on it. Empty columns are
 //! relocated.
 //!
 //! ```text
@@ -8,11 +8,11 @@
 //!                 ─▶ other objects stay, and so does the server
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use namespace::{ChainId, InodeId, NodeKey, TargetId, read};
+use namespace::{ChainId, InodeId, TargetId, read};
 use tokio::time::Instant;
 use wire::data::ObjectEntry;
 use wire::data::remove::Only;
@@ -25,7 +25,7 @@ use crate::errors::FileError;
 /// stopped.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Objects that keep a data server from being removed.
+/// Objects that keep a data server or a target from being removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Remaining {
     /// Objects of files.
@@ -84,19 +84,15 @@ impl fmt::Display for Remaining {
 }
 
 impl Data {
-    /// Moves the empty columns of files from a draining data server, and removes their objects and orphans
-    /// there.
+    /// Moves the empty columns of files from targets that drain, and removes their objects and orphans there.
     ///
     /// # Errors
-    /// The objects that remain on it.
-    pub(super) async fn leave_data_server(&self, key: NodeKey) -> Result<(), Remaining> {
-        let map = self.cluster.map();
-        let targets = map.data_servers.iter().find(|server| NodeKey::DataServer(server.id) == key);
+    /// The objects that remain on them.
+    pub(super) async fn leave_targets(&self, targets: &BTreeSet<TargetId>) -> Result<(), Remaining> {
         let mut remaining = Remaining::default();
         let until = Instant::now() + LEAVE_TIME_MAX;
-        let targets = targets.map(|server| server.targets.clone()).unwrap_or_default();
-        remaining.chains = self.cluster.count_sole_members(&targets);
-        for target in targets {
+        remaining.chains = self.cluster.count_sole_members(targets);
+        for target in targets.iter().copied() {
             // A removal does not wait for the objects of a lost target.
             if self.cluster.data_servers.is_lost(target) {
                 continue;

@@ -88,9 +88,9 @@ pub(super) fn closed(chain: Chain) -> Option<Chain> {
     chain.is_closing().then_some(Chain { leaving: None, ..chain })
 }
 
-/// The chain after [`super::ChainStep::Copies`]; none: it has several copies, or is to have none.
+/// The chain after [`super::ChainStep::Copies`]; none: it is not to have more than it has, or too many.
 pub(super) fn with_copies(chain: Chain, copies: u8) -> Option<Chain> {
-    let is_more = chain.copies == 1 && (2..=COPIES_MAX).contains(&usize::from(copies));
+    let is_more = copies > chain.copies && usize::from(copies) <= COPIES_MAX;
     (is_more && !chain.is_of_one_for_now()).then_some(Chain { copies, ..chain })
 }
 

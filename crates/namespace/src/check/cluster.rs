@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use store::{StoreError, View};
 
 use super::{Findings, marks, table};
-use crate::cluster_map::Setting;
+use crate::cluster_map::{DeclaredTarget, Setting};
 use crate::record::Counters;
 use crate::{
     Chain, DataServer, DataServerId, DeferredKind, DeferredOp, Device, DeviceId, Incarnation, Inode, InodeId,
-    JoinToken, MapHead, MemberState, Node, Pool, PoolId, Time, keys,
+    JoinToken, MapHead, MemberState, Node, Pool, PoolId, TargetState, keys,
 };
 
 pub(super) fn check(
@@ -87,7 +87,10 @@ pub(super) fn check(
     let is_sound = incarnation.is_some_and(|found| found.epoch > 0 && found.id != [0; 16]);
     findings
         .expect(is_sound && incarnations.len() == 1, || format!("the incarnation is {incarnations:02x?}"));
-    table::<Time>(view, keys::LOST_TARGETS, findings)?;
+    for (key, declared) in table::<DeclaredTarget>(view, keys::DECLARED_TARGETS, findings)? {
+        let is_sound = key == keys::declared_target(declared.target) && declared.state != TargetState::InUse;
+        findings.expect(is_sound, || format!("{declared:?} is under {key:02x?}"));
+    }
     for (key, token) in table::<JoinToken>(view, keys::JOIN_TOKENS, findings)? {
         findings.expect(key == keys::join_token(token.id), || format!("{token:?} is under {key:02x?}"));
     }

@@ -168,7 +168,7 @@ impl Picture {
                 nodes: plain.map_nodes.values().cloned().collect(),
                 data_servers: plain.servers.values().cloned().collect(),
                 chains: plain.chains.values().cloned().collect(),
-                lost_targets: plain.lost_targets.iter().copied().collect(),
+                declared_targets: plain.declared_targets.clone(),
                 pools: plain.pools(),
                 pools_of_targets: plain.pools_of_targets.clone(),
                 settings: plain.map_settings.clone(),

@@ -240,7 +240,7 @@ fn a_chain_of_one_copy_gets_more_when_it_is_closed() {
     for refused in [0, 1, 4] {
         assert!(!step(&mut w, ChainStep::Copies(refused)));
     }
-    assert!(step(&mut w, ChainStep::Copies(2)) && !step(&mut w, ChainStep::Copies(3)));
+    assert!(step(&mut w, ChainStep::Copies(2)) && !step(&mut w, ChainStep::Copies(2)));
     assert!(step(&mut w, ChainStep::Add(TargetId(20))) && step(&mut w, ChainStep::Complete(TargetId(20))));
     assert!(!step(&mut w, ChainStep::Drop(TargetId(10))));
 }

@@ -152,7 +152,7 @@ fn a_server_that_was_drained_or_removed_stays_so_when_it_says_that_it_serves() {
 fn a_target_that_is_known_can_be_declared_lost_and_found_again() {
     let mut w = World::new();
     let declare = |target, state| Command::Map(MapChange::Target(TargetId(target), state));
-    let lost = |w: &World| read::cluster_map(&*w.view()).unwrap().lost_targets;
+    let lost = |w: &World| read::cluster_map(&*w.view()).unwrap().lost_targets().collect::<Vec<_>>();
     assert_eq!(w.apply(declare(11, TargetState::Lost)), Err(Error::NoDevice));
     w.apply(Command::PutDataServer(server(1, &[11, 12]))).unwrap();
     define(&mut w, &[12]).unwrap();
@@ -171,6 +171,54 @@ fn a_target_that_is_known_can_be_declared_lost_and_found_again() {
         w.apply(declare(11, TargetState::InUse)).unwrap();
         assert_eq!(lost(&w), [TargetId(12)]);
         assert_eq!(read::cluster_map(&*w.view()).unwrap().head.version, version + 2);
+    }
+}
+
+#[test]
+fn a_target_drains_and_is_removed_once_no_chain_has_it() {
+    let mut w = World::new();
+    for id in [1, 2, 3] {
+        w.apply(Command::PutDataServer(server(id, &[id + 10]))).unwrap();
+    }
+    let targets = vec![TargetId(11), TargetId(12)];
+    w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(99), targets }] }).unwrap();
+    let declare = |target, state| Command::Map(MapChange::Target(TargetId(target), state));
+    let state = |w: &World, target| read::cluster_map(&*w.view()).unwrap().target_state(TargetId(target));
+    w.apply(declare(11, TargetState::Draining)).unwrap();
+    assert_eq!(w.apply(declare(11, TargetState::Removed)), Err(Error::NotEmpty));
+    assert_eq!(state(&w, 11), TargetState::Draining);
+    let map = read::cluster_map(&*w.view()).unwrap();
+    assert!(map.is_draining(TargetId(11), DataServerId(1)) && map.lost_targets().next().is_none());
+    // Another one takes its place.
+    let steps = [
+        ChainStep::Move(TargetId(11), TargetId(13)),
+        ChainStep::Complete(TargetId(13)),
+        ChainStep::Drop(TargetId(11)),
+    ];
+    for (version, step) in (1..).zip(steps) {
+        let change = ChainChange { chain: ChainId(99), version, step };
+        w.apply(Command::ChangeChains { changes: vec![change] }).unwrap();
+    }
+    w.apply(declare(11, TargetState::Removed)).unwrap();
+    let lost: Vec<_> = read::cluster_map(&*w.view()).unwrap().lost_targets().collect();
+    assert_eq!(lost, [TargetId(11)], "nothing waits for it");
+    assert_eq!(w.apply(declare(11, TargetState::Draining)), Err(Error::Invalid));
+    w.apply(declare(11, TargetState::InUse)).unwrap();
+    assert_eq!(state(&w, 11), TargetState::InUse);
+}
+
+#[test]
+fn a_chain_gets_more_copies_and_never_fewer() {
+    let mut w = World::new();
+    for id in [1, 2] {
+        w.apply(Command::PutDataServer(server(id, &[id + 10]))).unwrap();
+    }
+    let targets = vec![TargetId(11), TargetId(12)];
+    w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(99), targets }] }).unwrap();
+    for (version, copies, expected) in [(1, 2, 2), (1, 4, 2), (1, 3, 3), (2, 2, 3)] {
+        let change = ChainChange { chain: ChainId(99), version, step: ChainStep::Copies(copies) };
+        w.apply(Command::ChangeChains { changes: vec![change] }).unwrap();
+        assert_eq!(read::cluster_map(&*w.view()).unwrap().chains[0].copies, expected, "{copies}");
     }
 }
 

@@ -86,6 +86,8 @@ xdr_struct! {
         /// Lease of the caller's members of chains, in milliseconds from the sending of the request; 0: none.
         /// Without a lease a member of a chain serves nothing.
         pub chain_lease_ms: u32,
+        /// Those of the caller's targets whose blocks are verified by scrubs only, and not at each read.
+        pub verify_at_scrub: Vec<u64>,
         /// All chains that the caller's targets are members of, also those that are away; empty if the caller
         /// has the chains of the current map.
         pub chains: Vec<Chain>,

@@ -71,6 +71,7 @@ fn replies() -> Vec<Reply> {
             networks: vec![Bytes::from_static(b"10.0.0.0/8")],
             trash_seconds: 86_400,
             chain_lease_ms: 2000,
+            verify_at_scrub: vec![1],
             chains: vec![Chain { id: 1, version: 2, verifier: 3, members: vec![member; 2] }],
         })),
         Reply::Register(Err(Status::Delay)),

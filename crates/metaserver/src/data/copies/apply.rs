@@ -36,8 +36,8 @@ pub struct ApplyReport {
     pub changed: u64,
     /// Files that were in use all the time, or with a data server away: they stay as they are.
     pub left: u64,
-    /// Files with another number of copies above one than new files have: they stay as they are.
-    pub other_copies: u64,
+    /// Files with more copies than new files have: they stay as they are.
+    pub more_copies: u64,
     /// Why it ended early.
     pub error: Option<String>,
 }
@@ -67,8 +67,8 @@ struct Walked {
 enum Need {
     Nothing,
     Copies,
-    /// It has copies, of another number.
-    Other,
+    /// It has more copies than new files.
+    More,
 }
 
 impl Data {
@@ -119,7 +119,7 @@ impl Data {
 
     fn copies_in(&self, dir: InodeId) -> Result<u8, FileError> {
         let policy = read::stripe_policy(&*self.machine.view()?, dir)?;
-        Ok(policy.unwrap_or(self.cluster.default_stripe().into()).copies)
+        Ok(self.cluster.copies_of(&policy.unwrap_or(self.cluster.default_stripe().into())))
     }
 
     async fn apply_below(&self, top: Walked) -> Result<(), FileError> {
@@ -135,7 +135,8 @@ impl Data {
             for inode in entries {
                 match inode.kind {
                     Kind::Directory(directory) => {
-                        let copies = directory.stripe.map_or(copies, |policy| policy.copies);
+                        let copies =
+                            directory.stripe.map_or(copies, |policy| self.cluster.copies_of(&policy));
                         stack.push(Walked { dir: inode.id, copies, after: 0 });
                     }
                     Kind::File(_) => files.push(inode),
@@ -185,7 +186,7 @@ impl Data {
             match outcome {
                 Ok(Need::Nothing) => {}
                 Ok(Need::Copies) => report.changed += 1,
-                Ok(Need::Other) => report.other_copies += 1,
+                Ok(Need::More) => report.more_copies += 1,
                 Err(_) => report.left += 1,
             }
         });
@@ -198,11 +199,13 @@ impl Data {
         let copies_of = |chain: &ChainId| all.get(chain).map_or(1, |chain| chain.copies);
         let least = data.chains.iter().map(copies_of).min().unwrap_or(copies);
         Ok(match least {
-            1 if copies > 1 && (file.columns().is_some() || self.copies_of(&data.chains) == 1) => {
-                Need::Copies
+            least if least < copies => {
+                match file.columns().is_some() || self.copies_of(&data.chains) < copies {
+                    true => Need::Copies,
+                    false => Need::Nothing,
+                }
             }
-            1 => Need::Nothing,
-            least if file.columns().is_some() && least != copies => Need::Other,
+            least if file.columns().is_some() && least > copies => Need::More,
             _ => Need::Nothing,
         })
     }

@@ -1,18 +1,18 @@
-//! Data servers that drain: their columns without copies move to other targets.
+//! Targets that drain, alone or with their data servers: columns without copies move to other targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use namespace::{InodeId, NodeKey, NodeState, TargetId};
+use namespace::{InodeId, TargetId};
 use tokio::time::Instant;
 
 use super::{FILES_AT_A_TIME, Wanted};
 use crate::data::Data;
 use crate::errors::FileError;
 
-/// Interval between two looks for data servers that drain.
+/// Interval between two looks for targets that drain.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Interval between two looks at a target without columns to move: it takes no new files.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ struct Moved {
 }
 
 impl Data {
-    /// The leader puts columns without copies, of data servers that drain, on chains, which move elsewhere. Never
+    /// The leader puts columns without copies, of targets that drain, on chains, which move elsewhere. Never
     /// returns.
     pub(crate) async fn move_columns_of_draining(self: Arc<Self>) {
         let mut pauses = BTreeMap::<TargetId, Instant>::new();
@@ -54,29 +54,30 @@ impl Data {
         match self.leave_alone(target, draining).await {
             Ok(Moved { columns: 0, left: 0, .. }) => AGAIN_AFTER,
             Ok(Moved { columns: 0, left, why }) => {
-                tracing::info!(target = %id, files = left, ?why, "files stay on a data server that drains, retrying");
+                tracing::info!(target = %id, files = left, ?why, "files stay on a target that drains, retrying");
                 TRY_AFTER
             }
             Ok(Moved { columns, left, .. }) => {
                 tracing::info!(
                     target = %id, columns, files_left = left,
-                    "columns without copies move from a data server that drains"
+                    "columns without copies move from a target that drains"
                 );
                 LOOK_EVERY
             }
             Err(error) => {
-                tracing::info!(target = %id, ?error, "columns of a data server that drains cannot move yet, retrying");
+                tracing::info!(target = %id, ?error, "columns of a target that drains cannot move yet, retrying");
                 TRY_AFTER
             }
         }
     }
 
     fn draining_targets(&self) -> BTreeSet<TargetId> {
-        let map = self.cluster.map();
-        let drains = |server: &&namespace::DataServer| {
-            map.state(NodeKey::DataServer(server.id)) == NodeState::Draining
+        let (map, lost) = (self.cluster.map(), self.cluster.data_servers.lost_targets());
+        let of_server = |server: &namespace::DataServer| {
+            let drains = |target: &TargetId| map.is_draining(*target, server.id) && !lost.contains(target);
+            server.targets.iter().copied().filter(drains).collect::<Vec<_>>()
         };
-        map.present_data_servers().filter(drains).flat_map(|server| server.targets.clone()).collect()
+        map.present_data_servers().flat_map(of_server).collect()
     }
 
     async fn leave_alone(&self, target: TargetId, draining: &BTreeSet<TargetId>) -> Result<Moved, FileError> {

@@ -86,16 +86,16 @@ impl Data {
         for (_, target) in &alone {
             self.check_usable(*target)?;
         }
-        let of_one = self.chains_of_one_copy(&data.chains, wanted)?;
+        let of_fewer = self.chains_of_fewer_copies(&data.chains, wanted)?;
         // Without a place for its other copies a chain would never be whole.
-        let concerned = alone.iter().map(|(_, target)| ChainId(target.0)).chain(of_one.iter().copied());
+        let concerned = alone.iter().map(|(_, target)| ChainId(target.0)).chain(of_fewer.iter().copied());
         for chain in concerned {
             if self.cluster.servers_of_pool(self.pool_of(&[chain])) < usize::from(wanted.copies) {
                 return Err(FileError::Away);
             }
         }
         let mut raised = 0;
-        for chain in of_one {
+        for chain in of_fewer {
             self.cluster.raise_copies(chain, wanted.copies).await?;
             raised += 1;
         }
@@ -136,19 +136,19 @@ impl Data {
         Ok(raised + columns.len() as u32)
     }
 
-    /// Chains of one copy that are to have more.
+    /// Chains that are to have more copies.
     ///
     /// # Errors
     /// `Delay` if one of them is open, since its target drains.
-    fn chains_of_one_copy(
+    fn chains_of_fewer_copies(
         &self,
         chains: &[ChainId],
         wanted: Wanted<'_>,
     ) -> Result<BTreeSet<ChainId>, FileError> {
         let all = self.cluster.chains();
-        let has_one = |chain: &&Chain| chain.copies == 1 && wanted.copies > 1;
+        let has_fewer = |chain: &&Chain| chain.copies < wanted.copies;
         let concerned: Vec<&Chain> =
-            chains.iter().filter_map(|chain| all.get(chain)).filter(has_one).collect();
+            chains.iter().filter_map(|chain| all.get(chain)).filter(has_fewer).collect();
         match concerned.iter().any(|chain| chain.is_of_one_for_now()) {
             true => Err(FileError::Delay),
             false => Ok(concerned.iter().map(|chain| chain.id).collect()),

@@ -23,10 +23,16 @@ impl Chooser<'_> {
                 MapChange::PoolTargets(self.pool(), vec![TargetId(self.pick(4) as u64)], version)
             }
             9 if self.seldom(3) => MapChange::RemovePool(self.pool()),
+            9 if self.seldom(3) => {
+                let copies = [None, Some(1), Some(3), Some(4)][self.pick(4)];
+                let verify = [None, Some(Verify::Scrub)][self.pick(2)];
+                MapChange::PoolPolicy(self.pool(), PoolPolicy { copies, verify })
+            }
             9 => MapChange::MakePool(["", "a", "b", DEFAULT_POOL][self.pick(4)].to_string()),
             7 => {
-                let state = if self.seldom(3) { TargetState::InUse } else { TargetState::Lost };
-                MapChange::Target(TargetId(self.pick(4) as u64), state)
+                let states =
+                    [TargetState::InUse, TargetState::Lost, TargetState::Draining, TargetState::Removed];
+                MapChange::Target(TargetId(self.pick(4) as u64), states[self.pick(4)])
             }
             0 => MapChange::State(key, state),
             1 => {

@@ -133,9 +133,10 @@ impl Plain {
                 return is_closing.then_some(chain);
             }
             ChainStep::Copies(copies) => {
-                let is_ready = chain.copies == 1 && (chain.members.len() > 1 || chain.leaving.is_none());
+                let is_ready = chain.members.len() > 1 || chain.leaving.is_none();
+                let is_more = copies > chain.copies && copies <= 3;
                 chain.copies = copies;
-                return (is_ready && (2..=3).contains(&copies)).then_some(chain);
+                return (is_ready && is_more).then_some(chain);
             }
             ChainStep::Pool(pool) => {
                 let is_there = chain.members.iter().any(|m| self.pool_of(m.target) == pool);

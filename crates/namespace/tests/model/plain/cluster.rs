@@ -28,9 +28,9 @@ impl Plain {
         let before = (
             self.map_nodes.clone(),
             self.map_head.clone(),
-            self.lost_targets.clone(),
+            self.declared_targets.clone(),
             self.map_settings.clone(),
-            (self.pool_names.clone(), self.pools_of_targets.clone()),
+            (self.pool_names.clone(), self.pool_policies.clone(), self.pools_of_targets.clone()),
         );
         match change {
             MapChange::State(key, state) => {
@@ -75,30 +75,43 @@ impl Plain {
                     self.map_head.begun = true;
                 }
             }
+            MapChange::PoolPolicy(id, policy) => self.pool_policy(id, policy)?,
             MapChange::Target(target, TargetState::InUse) => {
-                self.lost_targets.remove(&target);
+                self.declared_targets.remove(&target);
             }
-            MapChange::Target(target, TargetState::Lost) => {
-                let held = self.servers.values().any(|server| server.targets.contains(&target));
-                let named = self.devices.iter().any(|device| device.chains.contains(&target.into()))
-                    || self.chains.values().any(|chain| chain.has(target));
-                if !held && !named && !self.lost_targets.contains(&target) {
-                    return Err(Error::NoDevice);
-                }
-                self.lost_targets.insert(target);
-            }
+            MapChange::Target(target, state) => self.declare(target, state)?,
         }
         let after = (
             self.map_nodes.clone(),
             self.map_head.clone(),
-            self.lost_targets.clone(),
+            self.declared_targets.clone(),
             self.map_settings.clone(),
-            (self.pool_names.clone(), self.pools_of_targets.clone()),
+            (self.pool_names.clone(), self.pool_policies.clone(), self.pools_of_targets.clone()),
         );
         if before != after {
             self.map_head.version += 1;
         }
         Ok(Reply::Done)
+    }
+
+    fn declare(&mut self, target: TargetId, state: TargetState) -> Result<(), Error> {
+        let before = self.declared_targets.get(&target).copied();
+        if before == Some(state) {
+            return Ok(());
+        }
+        let in_chains = self.chains.values().any(|chain| chain.has(target));
+        match state {
+            TargetState::Draining if before.is_some() => return Err(Error::Invalid),
+            TargetState::Removed if in_chains => return Err(Error::NotEmpty),
+            _ => {}
+        }
+        let held = self.servers.values().any(|server| server.targets.contains(&target));
+        let named = self.devices.iter().any(|device| device.chains.contains(&target.into())) || in_chains;
+        if !held && !named && before.is_none() {
+            return Err(Error::NoDevice);
+        }
+        self.declared_targets.insert(target, state);
+        Ok(())
     }
 
     pub(super) fn change_token(&mut self, change: TokenChange) -> Outcome {

@@ -54,8 +54,10 @@ pub struct Plain {
     pub map_head: MapHead,
     pub map_settings: BTreeMap<String, String>,
     pub map_nodes: BTreeMap<NodeKey, namespace::Node>,
-    pub lost_targets: BTreeSet<TargetId>,
+    pub declared_targets: BTreeMap<TargetId, TargetState>,
     pub pool_names: BTreeMap<PoolId, String>,
+    /// Those that say something.
+    pub pool_policies: BTreeMap<PoolId, PoolPolicy>,
     pub pools_of_targets: BTreeMap<TargetId, PoolId>,
     pub tokens: BTreeMap<u64, JoinToken>,
 
@@ -142,8 +144,9 @@ impl Plain {
             tokens: BTreeMap::new(),
             map_settings: BTreeMap::new(),
             map_nodes: BTreeMap::new(),
-            lost_targets: BTreeSet::new(),
+            declared_targets: BTreeMap::new(),
             pool_names: BTreeMap::new(),
+            pool_policies: BTreeMap::new(),
             pools_of_targets: BTreeMap::new(),
             next_inode: 3,
             next_state: 1,

@@ -24,6 +24,7 @@ impl Plain {
             name: name.clone(),
             targets: self.pools_of_targets.values().filter(|pool| *pool == id).count() as u32,
             directories: directories.get(id).copied().unwrap_or_default(),
+            policy: self.pool_policies.get(id).copied().unwrap_or_default(),
         };
         self.pool_names.iter().map(pool).collect()
     }
@@ -50,6 +51,19 @@ impl Plain {
             return Err(Error::NotEmpty);
         }
         self.pool_names.remove(&id);
+        self.pool_policies.remove(&id);
+        Ok(())
+    }
+
+    pub(super) fn pool_policy(&mut self, id: PoolId, policy: PoolPolicy) -> Result<(), Error> {
+        if !self.pool_names.contains_key(&id) {
+            return Err(Error::NoEntry);
+        }
+        if !matches!(policy.copies, None | Some(1..=3)) {
+            return Err(Error::Invalid);
+        }
+        self.pool_policies.insert(id, policy);
+        self.pool_policies.retain(|_, policy| *policy != PoolPolicy::default());
         Ok(())
     }
 
