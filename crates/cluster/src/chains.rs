@@ -48,9 +48,9 @@ pub(crate) struct Chains {
     /// Notification that the map has changed: the leader looks at the chains.
     pub(crate) changed: Notify,
     pub(crate) leases: Leases,
-    /// Pools with chains of two targets on different machines.
+    /// Pools with chains whose targets are on different machines.
     on_two_machines: RwLock<BTreeSet<PoolId>>,
-    /// Held while chains are made for a pool that has none.
+    /// Held while chains are made.
     making: tokio::sync::Mutex<()>,
     /// Chains that answered NOSPC.
     refusals: Refusals,
@@ -93,7 +93,7 @@ impl Chains {
         let is_on_two = |chain: &&Chain| {
             let mut of_members = chain.members.iter().filter_map(|member| machines.get(&member.target));
             let first = of_members.next();
-            chain.copies == COPIES_IF_AUTO && of_members.any(|other| Some(other) != first)
+            chain.copies >= COPIES_IF_AUTO && of_members.any(|other| Some(other) != first)
         };
         *self.on_two_machines.write() = map.chains.iter().filter(is_on_two).map(|chain| chain.pool).collect();
         self.changed.notify_one();

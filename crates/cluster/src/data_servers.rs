@@ -110,6 +110,8 @@ pub struct DataServers {
     /// Directories of lost targets, as their servers reported them before, so that people can still name the
     /// targets by directory.
     lost_paths: Mutex<BTreeMap<TargetId, String>>,
+    /// Last registrations of data servers here, also of those that have no target but lost ones.
+    registered: Mutex<BTreeMap<DataServerId, Duration>>,
     /// Data servers that may not register, each with the logged reason.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
     network: Arc<dyn StreamNetwork>,
@@ -131,6 +133,7 @@ impl DataServers {
             closed: RwLock::default(),
             lost: watch::Sender::default(),
             lost_paths: Mutex::default(),
+            registered: Mutex::default(),
             refused: Mutex::default(),
             key,
             clock,
@@ -167,6 +170,7 @@ impl DataServers {
             held.contains(id) && !lost.contains(id)
         });
         drop(paths);
+        self.registered.lock().retain(|server, _| !map.is_removed(*server));
         map.present_data_servers().for_each(|server| self.learn(server));
     }
 
@@ -214,8 +218,11 @@ impl DataServers {
     /// Time since the last contact with a data server.
     pub(crate) fn heard(&self, server: DataServerId) -> Option<Duration> {
         let targets = self.targets.read();
-        let heard =
-            targets.values().filter(|target| target.server == server).filter_map(|target| target.heard).max();
+        let mut of_server = targets.values().filter(|target| target.server == server).peekable();
+        let heard = match of_server.peek() {
+            Some(_) => of_server.filter_map(|target| target.heard).max(),
+            None => self.registered.lock().get(&server).copied(),
+        };
         Some(self.clock.monotonic().saturating_sub(heard?))
     }
 
@@ -227,6 +234,9 @@ impl DataServers {
         };
         let lost = self.lost_targets();
         let mut targets = self.targets.write();
+        if spaces.is_some() {
+            self.registered.lock().insert(server.id, self.clock.monotonic());
+        }
         let known = targets.values().find(|t| t.server == server.id && t.peer.address() == address);
         let (peer, unanswered) = known.map_or_else(
             || {
@@ -382,6 +392,12 @@ impl DataServers {
             Some(Usable { target: *id, free: space.free, has_room: self.has_room(target) })
         };
         targets.iter().filter_map(usable).collect()
+    }
+
+    /// True if the target takes no new files, since it or its data server drains.
+    #[must_use]
+    pub fn is_closed(&self, target: TargetId) -> bool {
+        self.closed.read().contains(&target)
     }
 
     /// True if data that are not on `target` yet should go to another target: this one is lost, fails, or is

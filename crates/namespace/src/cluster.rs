@@ -10,7 +10,7 @@ use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{
     ChainId, DECLARED_TARGETS_MAX, DataServer, DataServerId, Device, DeviceId, Error, Reply, TargetId,
-    TargetState, chain, cluster_map, keys, read,
+    TargetState, chain, cluster_map, keys, pools, read,
 };
 
 /// Registers a data server. Targets that another server had before have moved with their disk.
@@ -74,8 +74,9 @@ pub(crate) fn declare(plan: &mut Plan<'_>, target: TargetId, state: TargetState)
         return Ok(Reply::Done);
     }
     match state {
-        // What is lost cannot move.
+        // What is lost cannot move, and what is in use may have new data by now.
         TargetState::Draining if before.is_some() => return Err(Error::Invalid.into()),
+        TargetState::Removed if before != Some(TargetState::Draining) => return Err(Error::Invalid.into()),
         TargetState::Removed if !read::chains_of_target(plan.view(), target)?.is_empty() => {
             return Err(Error::NotEmpty.into());
         }
@@ -86,6 +87,9 @@ pub(crate) fn declare(plan: &mut Plan<'_>, target: TargetId, state: TargetState)
     } else {
         if before.is_none() {
             check_new_declaration(plan.view(), target)?;
+        }
+        if state == TargetState::Removed {
+            pools::forget_target(plan, target)?;
         }
         let since = plan.now();
         plan.put(&key, &DeclaredTarget { target, state, since })?;

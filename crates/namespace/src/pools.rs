@@ -172,6 +172,14 @@ pub(crate) fn put_targets(
     Ok(Reply::Done)
 }
 
+/// Takes a target that is removed out of its pool.
+pub(crate) fn forget_target(plan: &mut Plan<'_>, target: TargetId) -> Result<(), Stop> {
+    let pool = pool_of(plan.view(), target)?;
+    count(plan, pool, |pool| pool.targets.checked_sub(1).map(|left| pool.targets = left))?;
+    plan.delete(&keys::pool_of_target(target));
+    Ok(())
+}
+
 /// Counts a directory whose stripe policy changes.
 ///
 /// # Errors

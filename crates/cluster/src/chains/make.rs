@@ -20,23 +20,44 @@ impl Cluster {
     ///
     /// # Errors
     /// [`AdminError::Invalid`] if the pool has too few data servers, or too few zones.
-    pub async fn ensure_chains(&self, copies: u8, pool: PoolId) -> Result<(), AdminError> {
+    pub async fn ensure_chains_apart(&self, copies: u8, pool: PoolId) -> Result<(), AdminError> {
+        if copies < 2 || self.has_chains(copies, pool) {
+            return Ok(());
+        }
+        let checked = check_zones(&self.places(pool), usize::from(copies));
+        checked.map_err(|why| AdminError::Invalid(why.to_string()))?;
+        self.ensure_chains(copies, pool).await
+    }
+
+    /// True if there are chains of this many targets of a pool.
+    #[must_use]
+    pub fn has_chains(&self, copies: u8, pool: PoolId) -> bool {
         let is_there = |chain: &namespace::Chain| {
             (chain.copies, chain.pool) == (copies, pool) && chain.members.len() >= usize::from(copies)
         };
-        if copies < 2 || self.chains().values().any(is_there) {
+        self.chains().values().any(is_there)
+    }
+
+    /// The same as [`Cluster::ensure_chains_apart`]; the copies may share a zone.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] if the pool has too few data servers.
+    pub async fn ensure_chains(&self, copies: u8, pool: PoolId) -> Result<(), AdminError> {
+        if copies < 2 || self.has_chains(copies, pool) {
             return Ok(());
         }
         let _making = self.chains.making.lock().await;
-        if self.chains().values().any(is_there) {
-            return Ok(()); // by another one
+        // Others may have made some, also other metaservers.
+        self.agree().await?;
+        if self.has_chains(copies, pool) {
+            return Ok(());
         }
         if usize::from(copies) > COPIES_MAX {
             return Err(AdminError::Invalid(format!("copies are 1 to {COPIES_MAX}")));
         }
         let (copies, places) = (usize::from(copies), self.places(pool));
-        let made = check_zones(&places, copies).and_then(|()| self.new_chains(&places, copies, pool));
-        let made = made.map_err(|why| AdminError::Invalid(why.to_string()))?;
+        let made =
+            self.new_chains(&places, copies, pool).map_err(|why| AdminError::Invalid(why.to_string()))?;
         self.propose_chains(made).await.map_err(AdminError::from)
     }
 
@@ -45,6 +66,7 @@ impl Cluster {
     pub(super) async fn make_missing_chains(&self) -> Result<(), ClusterError> {
         let used: BTreeSet<(PoolId, u8)> =
             self.chains().values().map(|chain| (chain.pool, chain.copies)).collect();
+        let _making = self.chains.making.lock().await;
         let pools: Vec<PoolId> = self.map().pools.iter().map(|pool| pool.id).collect();
         let wanted =
             std::iter::once(PoolId::DEFAULT).chain(pools).map(|pool| (pool, self.wanted_copies(pool)));

@@ -1,6 +1,6 @@
 //! Whether the data and the new files of pools have a place, now and after a change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use namespace::{Chain, ClusterMap, DataServerId, PoolId, TargetId, read};
 
@@ -56,24 +56,63 @@ impl Cluster {
         Ok(())
     }
 
-    /// Checks that the data of a target, and of its chains, have a place on the others of its pool.
+    /// Checks that the data of a target, and of its chains, have a place on the others of its pool, of which `with` will be
+    /// one.
     ///
     /// # Errors
     /// [`AdminError::Invalid`] with what is missing.
-    pub fn check_target_drain(&self, target: TargetId) -> Result<(), AdminError> {
-        let (map, lost) = (self.map(), self.data_servers.lost_targets());
+    pub fn check_target_drain(&self, target: TargetId, with: Option<TargetId>) -> Result<(), AdminError> {
+        let (mut map, lost) = (ClusterMap::clone(&self.map()), self.data_servers.lost_targets());
+        if let Some(with) = with {
+            let pool = map.pool_of(target);
+            map.pools_of_targets.insert(with, pool);
+        }
         check_drain(&map, &lost, target).map_err(AdminError::Invalid)
     }
 
-    /// Pools beside the default one that directories name, and that have no target which takes new files.
+    /// Pools in which new files wait for a place, each with the reason. Where the default one has no target that takes
+    /// files, it is not among them: that is not a fault of the pool.
     ///
     /// # Errors
     /// [`AdminError::Failed`].
-    pub fn pools_without_place(&self) -> Result<Vec<String>, AdminError> {
+    pub fn pools_without_place(&self) -> Result<Vec<(String, String)>, AdminError> {
         let (map, usable) = (self.map(), self.data_servers.usable());
-        let pools = read::pools(&*self.group.view()?)?.into_iter();
-        let has_place = |pool: PoolId| usable.iter().any(|usable| map.pool_of(usable.target) == pool);
-        Ok(pools.filter(|pool| pool.directories > 0 && !has_place(pool.id)).map(|pool| pool.name).collect())
+        let named = read::pools(&*self.group.view()?)?.into_iter().filter(|pool| pool.directories > 0);
+        let named: Vec<PoolId> = named.map(|pool| pool.id).collect();
+        let has_target = |pool: PoolId| usable.iter().any(|usable| map.pool_of(usable.target) == pool);
+        let why = |pool: PoolId| {
+            let (copies, servers) = (self.copies_in(pool), self.servers_of_pool(pool));
+            match has_target(pool) {
+                false if pool == PoolId::DEFAULT => None,
+                false => Some("has no target that takes new files, and directories name it".to_string()),
+                true if copies < 2 || self.has_chains(copies, pool) || servers >= copies.into() => None,
+                true => Some(format!(
+                    "has targets of {servers} data servers, and new files in it want {copies} copies: they wait"
+                )),
+            }
+        };
+        let all = std::iter::once(PoolId::DEFAULT).chain(named);
+        Ok(all.filter_map(|pool| Some((map.pool_name(pool).to_string(), why(pool)?))).collect())
+    }
+
+    /// Targets that drain, alone or with their data servers, whose data have no place elsewhere, each with the reason.
+    #[must_use]
+    pub fn drains_without_place(&self) -> Vec<(String, String)> {
+        let (map, lost) = (self.map(), self.data_servers.lost_targets());
+        let is_used = |target: TargetId| map.chains.iter().any(|chain| chain.has(target));
+        let mut found = Vec::new();
+        for server in map.present_data_servers() {
+            for target in &server.targets {
+                let drains = map.is_draining(*target, server.id) && !lost.contains(target);
+                if drains
+                    && is_used(*target)
+                    && let Err(why) = check_drain(&map, &lost, *target)
+                {
+                    found.push((format!("{:016x} of {}", target.0, server.name), why));
+                }
+            }
+        }
+        found
     }
 }
 
@@ -93,21 +132,33 @@ fn servers_of(
     servers
 }
 
+/// Checks that data without copies have a place in the target's pool, and those of its chains in theirs.
 fn check_drain(map: &ClusterMap, lost: &BTreeSet<TargetId>, target: TargetId) -> Result<(), String> {
-    let pool = map.pool_of(target);
-    let servers = servers_of(map, lost, |other| other != target && map.pool_of(other) == pool).len();
-    let copies = map.chains.iter().filter(|chain| chain.has(target)).map(|chain| chain.copies).max();
-    let name = map.pool_name(pool);
-    match usize::from(copies.unwrap_or(1)) {
-        _ if servers == 0 => Err(format!(
-            "no other target of the pool {name:?} can take its data: put another one into it first"
-        )),
-        copies if copies > servers => Err(format!(
-            "it is in chains of {copies} copies, and other targets of the pool {name:?} are on {servers} data servers: put one \
-             of another data server into it first"
-        )),
-        _ => Ok(()),
+    let own = map.pool_of(target);
+    let mut wanted = BTreeMap::from([(own, 1)]);
+    for chain in map.chains.iter().filter(|chain| chain.has(target)) {
+        let copies = wanted.entry(chain.pool).or_default();
+        *copies = chain.copies.max(*copies);
     }
+    for (pool, copies) in wanted {
+        let servers = servers_of(map, lost, |other| other != target && map.pool_of(other) == pool).len();
+        let name = map.pool_name(pool);
+        match usize::from(copies) {
+            _ if servers == 0 => {
+                return Err(format!(
+                    "no other target of the pool {name:?} can take its data: put another one into it first"
+                ));
+            }
+            copies if copies > servers => {
+                return Err(format!(
+                    "it is in chains of {copies} copies, which may have no data, and other targets of the pool {name:?} are on \
+                     {servers} data servers: put one of another data server into it first"
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Checks that what is in the pools which these targets leave has a place afterwards. `chosen`: pools that

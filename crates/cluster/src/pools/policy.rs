@@ -55,16 +55,18 @@ impl Cluster {
             ));
         }
         let policy = change(self.map().pool_policy(id));
-        if let Some(copies) = policy.copies {
-            if !(1..=COPIES_MAX).contains(&usize::from(copies)) {
-                return Err(AdminError::Invalid(format!(
-                    "copies are 1 to {COPIES_MAX}, each on a data server of its own; 0: as heorot set stripe_copies says"
-                )));
-            }
-            // Checked when directories name it, while it has no targets.
-            if self.servers_of_pool(id) > 0 {
-                self.ensure_chains(copies, id).await?;
-            }
+        let copies = policy.copies.unwrap_or(match self.settings().stripe_copies {
+            Copies::Number(number) => number,
+            Copies::Auto => 1,
+        });
+        if !(1..=COPIES_MAX).contains(&usize::from(copies)) {
+            return Err(AdminError::Invalid(format!(
+                "copies are 1 to {COPIES_MAX}, each on a data server of its own; 0: as heorot set stripe_copies says"
+            )));
+        }
+        // While it has no targets, this is checked when directories name it.
+        if self.servers_of_pool(id) > 0 {
+            self.ensure_chains_apart(copies, id).await?;
         }
         self.change_map(MapChange::PoolPolicy(id, policy)).await.map_err(|error| match error {
             ClusterError::Refused(Error::NoEntry) => {

@@ -87,7 +87,7 @@ impl Data {
                 0 => self.cluster.wanted_copies(policy.pool),
                 copies => copies,
             };
-            self.cluster.ensure_chains(copies, policy.pool).await?;
+            self.cluster.ensure_chains_apart(copies, policy.pool).await?;
         }
         self.state.propose(None, Command::SetStripe { dir, policy }).await.map_err(
             |status| match status {

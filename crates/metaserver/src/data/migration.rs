@@ -17,7 +17,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, InodeId, Placed, Reply, read};
+use namespace::{
+    ChainId, Command, DataPlace, INLINE_BYTES_MAX, Inode, InodeId, Placed, Reply, TargetId, read,
+};
 use wire::data::seek::What;
 use wire::nfs4::Status;
 use wire::peer::{self, files::migrate};
@@ -83,6 +85,9 @@ impl Data {
         let mut file = self.machine.inode(&*self.machine.view()?, inode)?;
         let made = match file.data().ok_or(FileError::Invalid)? {
             DataPlace::Inline if file.written == 0 => Some(self.make_objects(file.clone()).await?),
+            DataPlace::Inline if self.is_on_draining(&file)? && self.relocate(&file).await?.is_some() => {
+                return Ok(None);
+            }
             DataPlace::Inline | DataPlace::Migrating => None,
             DataPlace::Striped => return Ok(Some(file)),
         };
@@ -113,6 +118,14 @@ impl Data {
     /// As [`Data::migrate_to_objects`].
     pub(crate) async fn make_objects(&self, mut file: Inode) -> Result<Placed, FileError> {
         loop {
+            if self.is_on_draining(&file)?
+                && let Some(moved) = self.relocate(&file).await?
+            {
+                file = moved;
+                if file.data() != Some(DataPlace::Inline) {
+                    return Err(FileError::Delay); // its objects were made meanwhile, and may have data
+                }
+            }
             let placed = file.placed().ok_or(FileError::Invalid)?;
             let columns = self.file_data_of(&file, placed.layout)?;
             let Err(status) = self.make_columns(&columns, |_| true).await else { return Ok(placed) };
@@ -122,6 +135,15 @@ impl Data {
                 return Err(FileError::Delay); // its objects were made meanwhile, and may have data
             }
         }
+    }
+
+    /// True if an object without copies of a file whose data are with its inode would be made on a target that drains.
+    fn is_on_draining(&self, file: &Inode) -> Result<bool, FileError> {
+        let Some(layout) = file.layout() else { return Ok(false) };
+        let drains = |chain: &ChainId| {
+            self.cluster.is_of_target_alone(*chain) && self.cluster.data_servers.is_closed(TargetId(chain.0))
+        };
+        Ok(self.file_data_of(file, layout)?.chains.iter().any(drains))
     }
 
     /// Asks the leader to migrate a file's inline data. Returns the migrated file.

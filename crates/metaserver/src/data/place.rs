@@ -27,11 +27,17 @@ impl Data {
                 break choice;
             }
             // Chains may have got more copies, all of them: files that want fewer need new ones.
-            let made = self.cluster.ensure_chains(copies, pool).await;
-            if made.is_ok()
-                && let Some(choice) = self.placement.choose(&self.candidates(copies, pool), columns)
-            {
-                break choice;
+            let may_be_made =
+                !self.cluster.has_chains(copies, pool) && self.cluster.servers_of_pool(pool) >= copies.into();
+            if may_be_made {
+                match self.cluster.ensure_chains(copies, pool).await {
+                    Ok(()) => {
+                        if let Some(choice) = self.placement.choose(&self.candidates(copies, pool), columns) {
+                            break choice;
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, copies, "no chains are made for a new file yet"),
+                }
             }
             if std::mem::take(&mut is_first)
                 && let Some(count) = NO_SERVER.count()

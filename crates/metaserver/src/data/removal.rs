@@ -113,11 +113,14 @@ impl Data {
         let mut after = None;
         loop {
             let page = self.list_objects(target, after).await?;
-            let ByOwner { owned, mut orphans, left_behind } = self.by_owner(target, &page.objects)?;
-            orphans.extend(left_behind);
+            let ByOwner { owned, orphans, left_behind } = self.by_owner(target, &page.objects)?;
             match self.held_back_by_restore() {
-                Some(_) => remaining.orphans += orphans.len() as u64,
-                None => drop(self.remove_orphans(target, &orphans, Only::All).await?),
+                Some(_) => remaining.orphans += (orphans.len() + left_behind.len()) as u64,
+                None => {
+                    self.remove_orphans(target, &orphans, Only::All).await?;
+                    // Its data server may have been told meanwhile that a chain takes it back.
+                    self.remove_orphans(target, &left_behind, Only::LeftBehind).await?;
+                }
             }
             for (inode, of_file) in by_inode(&owned) {
                 if Instant::now() > until {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use cluster::{AGREE_TIME_MAX, AdminError, ClusterError, KnownTarget};
 use namespace::{Error, MapChange, TargetId, TargetState};
+use wire::data::TargetCondition;
 
 use crate::data::Data;
 
@@ -51,11 +52,16 @@ impl Data {
             }
             (TargetChange::Drain, TargetState::Draining) => Ok(drains(&known)),
             (TargetChange::Drain, TargetState::InUse) => {
-                self.cluster.check_target_drain(known.target)?;
+                check_readable(&known)?;
+                self.cluster.check_target_drain(known.target, None)?;
                 self.set_target_state(known.target, TargetState::Draining).await?;
                 Ok(drains(&known))
             }
             (TargetChange::ReplaceBy(other), _) => self.replace_target(&known, other).await,
+            (TargetChange::Undrain, TargetState::InUse) if known.drains => Err(AdminError::Invalid(format!(
+                "{place} drains with its data server: heorot node undrain {}",
+                known.server.unwrap_or_default()
+            ))),
             (TargetChange::Undrain, TargetState::InUse) => Ok(format!("{place} is in use already")),
             (TargetChange::Undrain, TargetState::Draining) => {
                 self.set_target_state(known.target, TargetState::InUse).await?;
@@ -99,7 +105,7 @@ impl Data {
                 AdminError::Invalid("it is a member of chains still; try again when they have left it".into())
             }
             ClusterError::Refused(Error::Invalid) => AdminError::Invalid(format!(
-                "it is lost or removed, or {} targets were declared so, and that is the bound",
+                "another operator has changed it meanwhile, or {} targets are lost, removed or drain, and that is the bound",
                 namespace::DECLARED_TARGETS_MAX
             )),
             error => error.into(),
@@ -125,6 +131,13 @@ impl Data {
         let left = self.leave_targets(&BTreeSet::from([known.target])).await;
         left.map_err(|why| AdminError::Invalid(format!("{place} {why}").replace(", or force it", "")))?;
         self.set_target_state(known.target, TargetState::Removed).await?;
+        // From here on nothing new comes to it. Meanwhile another operator may have had it serve again for a moment.
+        if self.has_files(format!("{:016x}", known.target.0)).await? {
+            self.set_target_state(known.target, TargetState::InUse).await?;
+            return Err(AdminError::Invalid(format!(
+                "{place} has got new data meanwhile, and is in use: heorot target drain {place} begins anew"
+            )));
+        }
         Ok(format!(
             "{place} is removed: take its directory out of `targets` in the configuration of its data server, and restart that"
         ))
@@ -141,19 +154,29 @@ impl Data {
                 new.place()
             )));
         }
-        if !known.is_alive {
-            return Err(AdminError::Invalid(format!(
-                "{place} says nothing, so its data cannot move: start its data server; if its disk is gone, heorot target lost \
-                 {place} gives up what only it has, and what has copies gets new ones"
-            )));
-        }
+        check_readable(known)?;
+        self.cluster.check_target_drain(known.target, Some(new.target))?;
         if new.pool != known.pool {
             self.cluster.put_into_pool(&known.pool, &[format!("{:016x}", new.target.0)]).await?;
         }
-        self.cluster.check_target_drain(known.target)?;
         self.set_target_state(known.target, TargetState::Draining).await?;
         Ok(format!("{}; {} is in its pool", drains(known), new.place()))
     }
+}
+
+/// Checks that the data of a target can be read.
+fn check_readable(known: &KnownTarget) -> Result<(), AdminError> {
+    let condition = known.report.as_ref().map(|report| report.condition);
+    let is_readable = known.is_alive
+        && !matches!(condition, None | Some(TargetCondition::Missing | TargetCondition::Failed));
+    if is_readable {
+        return Ok(());
+    }
+    let place = known.place();
+    Err(AdminError::Invalid(format!(
+        "{place} cannot be read now, so its data cannot move: start its data server, or mend its disk; if that is gone, heorot \
+         target lost {place} gives up what only it has, and what has copies gets new ones"
+    )))
 }
 
 fn drains(known: &KnownTarget) -> String {

@@ -91,7 +91,8 @@ pub(super) fn closed(chain: Chain) -> Option<Chain> {
 /// The chain after [`super::ChainStep::Copies`]; none: it is not to have more than it has, or too many.
 pub(super) fn with_copies(chain: Chain, copies: u8) -> Option<Chain> {
     let is_more = copies > chain.copies && usize::from(copies) <= COPIES_MAX;
-    (is_more && !chain.is_of_one_for_now()).then_some(Chain { copies, ..chain })
+    // With one place more, no member has to leave.
+    (is_more && !chain.is_of_one_for_now()).then_some(Chain { copies, leaving: None, ..chain })
 }
 
 /// Checks that each column which stays on its target, and is on a chain from now on, is put on an open one.

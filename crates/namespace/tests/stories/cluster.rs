@@ -184,6 +184,10 @@ fn a_target_drains_and_is_removed_once_no_chain_has_it() {
     w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(99), targets }] }).unwrap();
     let declare = |target, state| Command::Map(MapChange::Target(TargetId(target), state));
     let state = |w: &World, target| read::cluster_map(&*w.view()).unwrap().target_state(TargetId(target));
+    w.apply(Command::Map(MapChange::MakePool("flash".into()))).unwrap();
+    let version = read::cluster_map(&*w.view()).unwrap().head.version;
+    w.apply(Command::Map(MapChange::PoolTargets(PoolId(1), vec![TargetId(11)], version))).unwrap();
+    assert_eq!(w.apply(declare(11, TargetState::Removed)), Err(Error::Invalid), "it may get data");
     w.apply(declare(11, TargetState::Draining)).unwrap();
     assert_eq!(w.apply(declare(11, TargetState::Removed)), Err(Error::NotEmpty));
     assert_eq!(state(&w, 11), TargetState::Draining);
@@ -202,6 +206,7 @@ fn a_target_drains_and_is_removed_once_no_chain_has_it() {
     w.apply(declare(11, TargetState::Removed)).unwrap();
     let lost: Vec<_> = read::cluster_map(&*w.view()).unwrap().lost_targets().collect();
     assert_eq!(lost, [TargetId(11)], "nothing waits for it");
+    w.apply(Command::Map(MapChange::RemovePool(PoolId(1)))).expect("the pool has no targets");
     assert_eq!(w.apply(declare(11, TargetState::Draining)), Err(Error::Invalid));
     w.apply(declare(11, TargetState::InUse)).unwrap();
     assert_eq!(state(&w, 11), TargetState::InUse);
@@ -215,11 +220,25 @@ fn a_chain_gets_more_copies_and_never_fewer() {
     }
     let targets = vec![TargetId(11), TargetId(12)];
     w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(99), targets }] }).unwrap();
-    for (version, copies, expected) in [(1, 2, 2), (1, 4, 2), (1, 3, 3), (2, 2, 3)] {
-        let change = ChainChange { chain: ChainId(99), version, step: ChainStep::Copies(copies) };
+    let chain = |w: &World| read::cluster_map(&*w.view()).unwrap().chains[0].clone();
+    let step = |w: &mut World, version, step| {
+        let change = ChainChange { chain: ChainId(99), version, step };
         w.apply(Command::ChangeChains { changes: vec![change] }).unwrap();
-        assert_eq!(read::cluster_map(&*w.view()).unwrap().chains[0].copies, expected, "{copies}");
+    };
+    for (version, copies, expected) in [(1, 2, 2), (1, 4, 2), (1, 3, 3), (2, 2, 3)] {
+        step(&mut w, version, ChainStep::Copies(copies));
+        assert_eq!(chain(&w).copies, expected, "{copies}");
     }
+    // One that is about to move a member keeps it.
+    let targets = vec![TargetId(11), TargetId(12)];
+    w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(98), targets }] }).unwrap();
+    w.apply(Command::PutDataServer(server(3, &[13]))).unwrap();
+    for (version, step) in (1..).zip([ChainStep::Move(TargetId(11), TargetId(13)), ChainStep::Copies(3)]) {
+        let change = ChainChange { chain: ChainId(98), version, step };
+        w.apply(Command::ChangeChains { changes: vec![change] }).unwrap();
+    }
+    let moved = read::cluster_map(&*w.view()).unwrap().chains[0].clone();
+    assert_eq!((moved.id, moved.copies, moved.leaving, moved.members.len()), (ChainId(98), 3, None, 3));
 }
 
 #[test]

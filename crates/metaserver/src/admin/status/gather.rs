@@ -117,6 +117,7 @@ impl Metaserver {
                 Chains { in_doubt: in_doubt as u64, in_one_zone, in_other_pools, ..counted }
             },
             pools_without_place: self.cluster.pools_without_place()?,
+            drains_without_place: self.cluster.drains_without_place(),
             refused: self.refused_clients(),
             commands_given_up: replica::faults(),
             ..Status::default()

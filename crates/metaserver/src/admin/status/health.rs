@@ -86,11 +86,18 @@ pub(super) fn assess(status: &Status) -> Health {
     data_servers(status, &mut findings);
     chains(status, &mut findings);
     zones(status, &mut findings);
-    for pool in &status.pools_without_place {
+    for (pool, why) in &status.pools_without_place {
         findings.add(
             Verdict::Failed,
-            format!("the pool {pool} has no target that takes new files, and directories name it"),
+            format!("the pool {pool} {why}"),
             format!("start its data servers, or put targets into it: heorot pool add {pool} TARGET"),
+        );
+    }
+    for (target, why) in &status.drains_without_place {
+        findings.add(
+            Verdict::Degraded,
+            format!("target {target} drains, and cannot be emptied: {why}"),
+            "or have it serve again: heorot target undrain, heorot node undrain",
         );
     }
     versions(status, &mut findings);
@@ -259,7 +266,8 @@ fn chains(status: &Status, findings: &mut Findings) {
         findings.add(
             Verdict::Degraded,
             format!("{incomplete} of {count} chains of targets lack a member: their data have fewer copies"),
-            "start the data servers that are silent, or mend their disks; the copies come back by themselves",
+            "wait, if more copies were asked for just now; else start the data servers that are silent, or mend their disks: the \
+             copies come back by themselves",
         );
     }
     if refilling > 0 {

@@ -56,9 +56,12 @@ pub struct Status {
     pub service_addresses: Option<Vec<ServiceAddress>>,
     /// The data servers, removed ones left out.
     pub data_servers: Vec<DataServer>,
-    /// Pools that directories name, and that have no target which takes new files.
+    /// Pools in which new files wait for a place, each with the reason.
     #[serde(default)]
-    pub pools_without_place: Vec<String>,
+    pub pools_without_place: Vec<(String, String)>,
+    /// Targets that drain, and whose data have no place elsewhere, each with the reason.
+    #[serde(default)]
+    pub drains_without_place: Vec<(String, String)>,
     /// Chains of targets that keep copies of the same data.
     #[serde(default)]
     pub chains: Chains,

@@ -208,7 +208,8 @@ impl Data {
         copies: u8,
     ) -> Result<u32, FileError> {
         let data = self.file_data_of(inode, layout)?;
-        if !data.chains.iter().any(|chain| self.cluster.is_of_target_alone(*chain)) {
+        let all = self.cluster.chains();
+        if data.chains.iter().all(|chain| all.get(chain).map_or(1, |chain| chain.copies) >= copies) {
             return Ok(0);
         }
         let checked = self.version_without_writers(inode)?;

@@ -135,7 +135,7 @@ impl Plain {
             ChainStep::Copies(copies) => {
                 let is_ready = chain.members.len() > 1 || chain.leaving.is_none();
                 let is_more = copies > chain.copies && copies <= 3;
-                chain.copies = copies;
+                (chain.copies, chain.leaving) = (copies, None);
                 return (is_ready && is_more).then_some(chain);
             }
             ChainStep::Pool(pool) => {

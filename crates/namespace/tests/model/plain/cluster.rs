@@ -102,6 +102,7 @@ impl Plain {
         let in_chains = self.chains.values().any(|chain| chain.has(target));
         match state {
             TargetState::Draining if before.is_some() => return Err(Error::Invalid),
+            TargetState::Removed if before != Some(TargetState::Draining) => return Err(Error::Invalid),
             TargetState::Removed if in_chains => return Err(Error::NotEmpty),
             _ => {}
         }
@@ -109,6 +110,9 @@ impl Plain {
         let named = self.devices.iter().any(|device| device.chains.contains(&target.into())) || in_chains;
         if !held && !named && before.is_none() {
             return Err(Error::NoDevice);
+        }
+        if state == TargetState::Removed {
+            self.pools_of_targets.remove(&target);
         }
         self.declared_targets.insert(target, state);
         Ok(())

@@ -128,9 +128,17 @@ fn each_fault_has_a_verdict_and_a_finding_that_names_the_server() {
         ),
         (|s| s.chains.in_one_zone = 0, Verdict::Healthy, ""),
         (
-            |s| s.pools_without_place = vec!["flash".into()],
+            |s| s.pools_without_place = vec![("flash".into(), "has no target that takes new files".into())],
             Verdict::Failed,
             "the pool flash has no target that takes new files",
+        ),
+        (
+            |s| {
+                s.drains_without_place =
+                    vec![("07 of ds1".into(), "no other target can take its data".into())]
+            },
+            Verdict::Degraded,
+            "target 07 of ds1 drains, and cannot be emptied: no other target can take its data",
         ),
         (|s| s.data_servers.clear(), Verdict::Degraded, "there is no data server"),
         (
