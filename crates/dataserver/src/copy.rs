@@ -191,7 +191,7 @@ impl Objects {
     ) -> Result<u64, ObjectError> {
         let read: Bytes = source.read_blocks(from.0, from.1, from_offset, len as usize)?.data;
         let copied = read.len() as u64;
-        self.write_open(to.0, to.1, to_offset, &read.into())?;
+        self.write_open(to.0, to.1, to_offset, &read.into(), None)?;
         Ok(copied)
     }
 

@@ -230,7 +230,7 @@ impl Objects {
         let verifier = self.verifier();
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.take_room(data.len() as u64)?;
-        self.write_in_room(object, offset, data)?;
+        self.write_in_room(object, offset, data, None)?;
         Ok(verifier)
     }
 
@@ -240,16 +240,17 @@ impl Objects {
             .and_then(|end| if end <= self.longest { Ok(end) } else { Err(ObjectError::TooLarge) })
     }
 
-    /// Writes `data` at `offset`, for which there is room.
+    /// Writes `data` at `offset`, for which there is room. `sums`: those of its pieces in blocks, if they are known.
     pub(crate) fn write_in_room(
         &self,
         object: ObjectRef,
         offset: u64,
         data: &Payload,
+        sums: Option<&[u32]>,
     ) -> Result<(), ObjectError> {
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        let outcome = self.write_open(&object.name, &open, offset, data);
+        let outcome = self.write_open(&object.name, &open, offset, data, sums);
         open.touch();
         outcome
     }
@@ -261,11 +262,12 @@ impl Objects {
         open: &OpenObject,
         offset: u64,
         data: &Payload,
+        sums: Option<&[u32]>,
     ) -> Result<(), ObjectError> {
         if data.is_empty() {
             return Ok(());
         }
-        let sums = sums_of_whole_blocks(offset, data);
+        let sums = sums_of_whole_blocks(offset, data, sums);
         let mut changing = open.writing.lock();
         self.write_summed(name, open, &mut changing, offset, data, sums)?;
         open.tell_apart().map_err(|e| self.trouble("set the time of", name, e))

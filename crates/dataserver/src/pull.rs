@@ -154,7 +154,7 @@ async fn store(
                     let data = data.slice(0, (data.len() as u64).min(left) as usize);
                     match room {
                         Room::New => objects.write(to, piece.to + at, &data).map(drop)?,
-                        Room::Taken => objects.write_in_room(to, piece.to + at, &data)?,
+                        Room::Taken => objects.write_in_room(to, piece.to + at, &data, None)?,
                     }
                     data.len() as u64
                 }

@@ -120,11 +120,14 @@ impl DataProgram {
             Call::Mend(args) => answer(self.chains.mend_for_member(found, args).await, Reply::Mend),
             Call::Block(args) => {
                 let block = self.chains.block_for_head(&found, args.block).await;
-                answer(block.map(|bytes| block::ResOk { payload: bytes.into() }), Reply::Block)
+                let sealed =
+                    |bytes: Bytes| block::ResOk { sum: crc32c::crc32c(&bytes), payload: bytes.into() };
+                answer(block.map(sealed), Reply::Block)
             }
-            Call::Write(write::Args { offset, stable, data, .. }) => {
+            Call::Write(write::Args { offset, stable, sums, data, .. }) => {
                 let count = data.len() as u32;
-                let done = self.change(found, Change::Write { offset, data, stable }, caller).await;
+                let change = Change::Write { offset, data, sums: sums.into(), stable };
+                let done = self.change(found, change, caller).await;
                 if done.is_ok() && is_first {
                     self.metrics.file_bytes_written.inc_by(u64::from(count));
                 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use wire::data::{Call, allocate, commit, make, punch, remove, stat, truncate, write};
+use wire::data::{Call, Status, allocate, commit, make, punch, remove, stat, truncate, write};
 use wire::xdr::Payload;
 
 use super::dirty_log::{DirtyLog, Maker};
 use super::locks::WHOLE;
 use super::objects::Ready;
+use crate::checksums::sums_of_pieces;
 use crate::epoch::{Mark, ObjectRef};
 use crate::objects::{ObjectError, Objects, end_of};
 use crate::ranges::Reserve;
@@ -27,6 +28,8 @@ pub(crate) enum Change {
     Write {
         offset: u64,
         data: Payload,
+        /// [`sums_of_pieces`] of the data; none: they are to be computed by the first member that has the change.
+        sums: Arc<[u32]>,
         stable: bool,
     },
     Commit,
@@ -100,12 +103,31 @@ impl Change {
         }
     }
 
+    /// Compares the data of a write with its sums, or computes them where there are none.
+    ///
+    /// # Errors
+    /// `WrongSum`.
+    pub(super) fn check_sums(&mut self) -> Result<(), Status> {
+        let Change::Write { offset, data, sums, .. } = self else { return Ok(()) };
+        let own = sums_of_pieces(*offset, data);
+        match &**sums {
+            [] => *sums = own.into(),
+            carried if carried == own => {}
+            _ => return Err(Status::WrongSum),
+        }
+        Ok(())
+    }
+
     /// The call of the `data` program for this change.
     pub(crate) fn call(&self, handle: Bytes) -> Call {
         match self {
-            Change::Write { offset, data, stable } => {
-                Call::Write(write::Args { handle, offset: *offset, stable: *stable, data: data.clone() })
-            }
+            Change::Write { offset, data, sums, stable } => Call::Write(write::Args {
+                handle,
+                offset: *offset,
+                stable: *stable,
+                sums: sums.to_vec(),
+                data: data.clone(),
+            }),
             Change::Commit => Call::Commit(commit::Args { handle }),
             Change::Truncate { len } => Call::Truncate(truncate::Args { handle, len: *len }),
             Change::Allocate { offset, len } => {
@@ -191,7 +213,9 @@ impl Change {
 
     fn work(&self, o: &Objects, object: ObjectRef) -> Result<Option<Reserve>, ObjectError> {
         match self {
-            Change::Write { offset, data, stable } => o.write_of_chain(object, *offset, data, *stable)?,
+            Change::Write { offset, data, sums, stable } => {
+                o.write_of_chain(object, *offset, data, sums, *stable)?
+            }
             Change::Commit => o.commit(object)?,
             Change::Truncate { len } => o.truncate(object, *len)?,
             Change::Allocate { offset, len } => {

@@ -5,6 +5,7 @@ use wire::data::{Procedure, Run, Status, member, read, read_plus};
 use wire::handle::{FileHandle, ObjectHandle};
 
 use super::locks::{Kind, RangeLock, WHOLE};
+use super::member::fill;
 use super::refill::{Refill, Stopped};
 use super::regions::{DirtyRegions, REGION_BYTES};
 use crate::checksums::BLOCK;
@@ -129,7 +130,7 @@ impl Refill {
         let theirs = match theirs {
             // The blocks are rewritten whole: a part of a damaged one is not written.
             Err(Stopped::Failed(Some(Status::Damaged | Status::Io))) => {
-                let fill = member::Fill { offset: at, data: own_bytes.freeze().into() };
+                let fill = fill(at, own_bytes.freeze().into());
                 self.call(object, member::Change::Fill(fill)).await?;
                 self.chains.metrics.refilled.inc_by(len);
                 return Ok(Compared::Equal);
@@ -146,7 +147,7 @@ impl Refill {
         for run in own {
             let (len, change) = match run {
                 ranges::Run::Data(data) => {
-                    (data.len() as u64, member::Change::Fill(member::Fill { offset, data: data.into() }))
+                    (data.len() as u64, member::Change::Fill(fill(offset, data.into())))
                 }
                 ranges::Run::Hole(len) => (len, member::Change::Clear(member::Clear { offset, len })),
             };

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 use wire::data::{Piece, Procedure, Status, copy, seek};
 use wire::handle::ObjectHandle;
+use wire::xdr::Payload;
 
 use super::forward::{NotPassed, done};
 use super::locks::{Kind, RangeLock, WHOLE};
 use super::objects::Ready;
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
+use crate::checksums::sums_of_pieces;
 use crate::peers::Use;
 use crate::pull::Room;
 use crate::ranges::Run;
@@ -187,7 +189,9 @@ impl Chains {
         for run in runs.await.map_err(|error| self.own_failure(found, error))? {
             let (len, change) = match run {
                 Run::Data(data) => {
-                    (data.len() as u64, Change::Write { offset: at, data: data.into(), stable: false })
+                    let data = Payload::from(data);
+                    let sums = sums_of_pieces(at, &data).into();
+                    (data.len() as u64, Change::Write { offset: at, data, sums, stable: false })
                 }
                 Run::Hole(len) => (len, Change::Punch { offset: at, len }),
             };

@@ -62,7 +62,7 @@ impl Chains {
     pub(super) async fn forwarded(
         self: &Arc<Self>,
         found: Found,
-        change: Change,
+        mut change: Change,
         connection: ConnectionId,
     ) -> Result<Done, Trouble> {
         let chain = self.of_version(&found.handle, change.payload_bytes()).await?;
@@ -88,6 +88,7 @@ impl Chains {
             // It may have waited for a lock while the chain changed: a copy of the change could be ahead of
             // it.
             chains.still_of_version(&found.handle)?;
+            change.check_sums().inspect_err(|_| chains.wrong_sum(&found))?;
             match change.prepare(&found, is_refilling, &chains.dirty).await {
                 Ok(_) => {
                     let handle = found.handle;
@@ -135,6 +136,16 @@ impl Chains {
                 Err(Status::ChainWaits)
             }
         }
+    }
+
+    /// Counts a call whose bytes do not fit their sums.
+    pub(super) fn wrong_sum(&self, found: &Found) {
+        self.metrics.wrong_sums.inc();
+        tracing::error!(
+            target = %found.target.path().display(), object = %found.object.name,
+            "bytes from another data server do not fit their sums, and are refused: they changed on the network, or in the memory of \
+             this machine or the other; the call is repeated"
+        );
     }
 
     fn still_of_version(&self, handle: &ObjectHandle) -> Result<(), Status> {
@@ -350,7 +361,14 @@ impl Chains {
                 Ok(Err(status @ Status::StaleEpoch)) if matches!(change, Change::Make) => {
                     return Err(NotPassed::Refused(status));
                 }
-                Ok(Err(status)) => format!("it answers {status:?}"),
+                Ok(Err(status)) => {
+                    let is_own_fault = status == Status::WrongSum && change.clone().check_sums().is_err();
+                    assert!(
+                        !is_own_fault,
+                        "bytes have changed in the memory of this machine: it cannot go on"
+                    );
+                    format!("it answers {status:?}")
+                }
                 Err(error) => error.to_string(),
             };
             if attempts >= WARN_AFTER && self.may_warn() {

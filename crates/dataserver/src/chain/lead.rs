@@ -19,10 +19,11 @@ impl Chains {
     pub(super) async fn lead(
         self: &Arc<Self>,
         found: Found,
-        change: Change,
+        mut change: Change,
         caller: Caller,
     ) -> Result<Done, Trouble> {
         let deadline = Instant::now() + CALL_TIME_MAX;
+        change.check_sums().inspect_err(|_| self.wrong_sum(&found))?;
         let _place = match caller {
             Caller::Client => None,
             Caller::Server(_) => Some(self.place(&self.led, change.payload_bytes())?),

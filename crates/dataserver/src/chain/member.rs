@@ -6,11 +6,12 @@ use std::sync::Arc;
 use nfs::ConnectionId;
 use tokio::time::{Instant, timeout_at};
 use wire::data::{Status, member};
+use wire::xdr::Payload;
 
 use super::dirty_log::Maker;
 use super::locks::{Kind, WHOLE};
 use super::{CALL_TIME_MAX, Chains, Sender, Trouble};
-use crate::checksums::BLOCK;
+use crate::checksums::{BLOCK, sums_of_pieces};
 use crate::epoch::Mark;
 use crate::objects::{ObjectError, Objects};
 use crate::server::Found;
@@ -48,6 +49,12 @@ impl Chains {
             member::Change::Mend(_) => 0..0,
             member::Change::Make(_) | member::Change::Length(_) | member::Change::Remove => WHOLE,
         };
+        if let member::Change::Fill(fill) | member::Change::Mend(fill) = &change
+            && sums_of_pieces(fill.offset, &fill.data) != fill.sums
+        {
+            self.wrong_sum(&found);
+            return Err(Status::WrongSum.into());
+        }
         let deadline = Instant::now() + CALL_TIME_MAX;
         let asked = self.locks.ask((own.target, found.object.name), range, Kind::Alone(found.handle.chain));
         let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
@@ -83,6 +90,11 @@ impl Chains {
     }
 }
 
+/// Bytes for one member, with their sums.
+pub(super) fn fill(offset: u64, data: Payload) -> member::Fill {
+    member::Fill { offset, sums: sums_of_pieces(offset, &data), data }
+}
+
 fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), ObjectError> {
     let (object, handle) = (found.object, found.handle);
     match change {
@@ -98,7 +110,7 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
             let incarnation = if has_none { 0 } else { incarnation };
             o.make_of_head(object.name, chain, |_| Mark { incarnation, ..mark })
         }
-        member::Change::Fill(member::Fill { offset, data }) => o.write(object, offset, &data).map(drop),
+        member::Change::Fill(member::Fill { offset, data, .. }) => o.write(object, offset, &data).map(drop),
         member::Change::Clear(member::Clear { offset, len }) => o.clear(object, offset, len),
         member::Change::Length(len) => o.set_length(object.name, len),
         member::Change::Sync => o.commit(object),
@@ -113,7 +125,7 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
                 o.note_removal(&object.name, handle.chain)
             }
         },
-        member::Change::Mend(member::Fill { offset, data }) => {
+        member::Change::Mend(member::Fill { offset, data, .. }) => {
             o.mend_block(object.name, offset / BLOCK, &data.to_bytes()).map(drop)
         }
         member::Change::Modified(told_ns) => o.tell_time(object.name, told_ns),

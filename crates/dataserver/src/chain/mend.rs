@@ -27,6 +27,7 @@ use wire::data::{Procedure, Status, block, member, mend};
 use wire::handle::{Holder, ObjectHandle};
 
 use super::locks::Kind;
+use super::member::fill;
 use super::stuck::outside;
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Chains, Change, Trouble};
@@ -265,7 +266,7 @@ impl Chains {
                 NotMended::NotYet
             });
         }
-        let fill = member::Fill { offset: range_of(block).start, data: bytes.into() };
+        let fill = fill(range_of(block).start, bytes.into());
         let handle = self.handle_of_member(found, chain, to);
         let args = member::Args { handle, change: member::Change::Mend(fill) };
         let peer = self.peers.get(to.address, Use::Fetch);
@@ -298,7 +299,14 @@ impl Chains {
             let answer: Result<block::Res, _> =
                 peer.call(Procedure::Block as u32, &args, BLOCK_TIME_MAX).await;
             match answer {
-                Ok(Ok(ok)) if ok.payload.len() <= BLOCK_BYTES => return Ok(ok.payload.to_bytes()),
+                Ok(Ok(ok)) if ok.payload.len() <= BLOCK_BYTES => {
+                    let bytes = ok.payload.to_bytes();
+                    if crc32c::crc32c(&bytes) == ok.sum {
+                        return Ok(bytes);
+                    }
+                    self.wrong_sum(found);
+                    why = NotMended::NotYet;
+                }
                 Ok(Err(Status::Damaged | Status::ObjectLost)) => {}
                 _ => why = NotMended::NotYet,
             }

@@ -14,6 +14,8 @@ pub struct ChainMetrics {
     pub forwards: Counter,
     /// Changes sent again, after no answer or a refusal.
     pub forward_retries: Counter,
+    /// Calls of other data servers whose bytes did not fit their sums.
+    pub wrong_sums: Counter,
     /// Changes that a member which is not the head sent to the head.
     pub relays: Counter,
     /// Calls that wait for a lease, a chain or a lock.
@@ -49,6 +51,8 @@ impl ChainMetrics {
         let count = |c: &Counter| c.clone();
         r.register("chain_forwards", "Changes sent to the next member of a chain", count(&self.forwards));
         r.register("chain_forward_retries", "Changes sent again to a member", count(&self.forward_retries));
+        let wrong = count(&self.wrong_sums);
+        r.register("chain_wrong_sums", "Calls whose bytes did not fit their sums", wrong);
         r.register("chain_relays", "Changes sent to the head of a chain", count(&self.relays));
         let waiting = self.waiting.clone();
         r.register("chain_waiting", "Calls that wait for a lease, a chain or a lock", waiting);

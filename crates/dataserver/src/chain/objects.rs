@@ -149,9 +149,10 @@ impl Objects {
         object: ObjectRef,
         offset: u64,
         data: &Payload,
+        sums: &[u32],
         stable: bool,
     ) -> Result<(), ObjectError> {
-        self.write_in_room(object, offset, data)?;
+        self.write_in_room(object, offset, data, Some(sums))?;
         if stable { self.commit(object) } else { Ok(()) }
     }
 

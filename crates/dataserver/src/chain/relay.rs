@@ -163,7 +163,7 @@ where
 {
     match answer {
         Ok(Ok(ok)) => Relayed::Done(done(ok)),
-        Ok(Err(Status::StaleChain | Status::ChainWaits)) => Relayed::NotYet,
+        Ok(Err(Status::StaleChain | Status::ChainWaits | Status::WrongSum)) => Relayed::NotYet,
         Ok(Err(status)) => Relayed::Refused(status),
         Err(CallFailure::Connect(_)) => Relayed::NotYet,
         Err(_) => Relayed::NoAnswer,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use wire::xdr::Payload;
 
-use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum};
+use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum, is_zeros};
 use super::regions::{Regions, region_of};
 use super::sum_file::{SUFFIX, SumFile};
 use crate::object::{ObjectName, OpenObject};
@@ -94,18 +94,29 @@ fn pieces(payload: &Payload, from: usize, len: usize) -> impl Iterator<Item = &[
     })
 }
 
-/// Sums of the blocks that the write covers whole, computed while their bytes are in the processor's cache.
-/// Others: zeros.
-pub(crate) fn sums_of_whole_blocks(offset: u64, payload: &Payload) -> Vec<BlockSum> {
-    let of = |part: Part| {
-        let mut pieces = pieces(payload, part.at, part.len);
-        match (part.is_whole(), pieces.next()) {
-            (false, _) | (_, None) => BlockSum::Zeros,
-            (true, Some(piece)) if piece.len() == part.len => BlockSum::of(piece),
-            (true, Some(piece)) => BlockSum::Zeros.appended(0, std::iter::once(piece).chain(pieces)),
+/// CRC-32C of each piece of a write that lies in one block, in order: they go along a chain with the bytes. None of a
+/// write beyond all offsets, which will be refused.
+pub(crate) fn sums_of_pieces(offset: u64, payload: &Payload) -> Vec<u32> {
+    if offset.checked_add(payload.len() as u64).is_none() {
+        return vec![];
+    }
+    let sum = |part: Part| pieces(payload, part.at, part.len).fold(0, crc32c::crc32c_append);
+    parts(offset, payload.len()).map(sum).collect()
+}
+
+/// Sums of the blocks that the write covers whole, computed while their bytes are in the processor's cache, unless
+/// those of all pieces are `known`. Others: zeros.
+pub(crate) fn sums_of_whole_blocks(offset: u64, payload: &Payload, known: Option<&[u32]>) -> Vec<BlockSum> {
+    let of = |(at, part): (usize, Part)| {
+        let bytes = || pieces(payload, part.at, part.len);
+        if !part.is_whole() || bytes().all(is_zeros) {
+            return BlockSum::Zeros;
         }
+        let known = known.and_then(|sums| sums.get(at).copied());
+        let crc = known.unwrap_or_else(|| bytes().fold(0, crc32c::crc32c_append));
+        BlockSum::Crc { crc, len: BLOCK_BYTES as u32 }
     };
-    parts(offset, payload.len()).map(of).collect()
+    parts(offset, payload.len()).enumerate().map(of).collect()
 }
 
 impl Objects {

@@ -1,6 +1,8 @@
 //! WRITE at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit
 //! of it.
 
+use std::sync::Arc;
+
 use wire::handle::{Holder, Place};
 use wire::nfs4::{StableHow, Status, write};
 
@@ -27,7 +29,7 @@ impl NfsServer {
         if handle.has_copies() {
             let is_stable = stable != StableHow::Unstable;
             let committed = if is_stable { StableHow::DataSync } else { StableHow::Unstable };
-            let change = Change::Write { offset, data, stable: is_stable };
+            let change = Change::Write { offset, data, sums: Arc::default(), stable: is_stable };
             let done = self.chains.change(found, change, Caller::Client).await.map_err(refusal_of_chain)?;
             self.metrics.file_bytes_written.inc_by(count as u64);
             return Ok(write::ResOk { count: count as u32, committed, writeverf: done.verifier });

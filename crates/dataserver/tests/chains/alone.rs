@@ -24,7 +24,13 @@ impl World {
     }
 
     async fn write_by(&self, handle: Bytes, data: &'static [u8]) -> write::Res {
-        let args = write::Args { handle, offset: 0, stable: false, data: Bytes::from_static(data).into() };
+        let args = write::Args {
+            handle,
+            offset: 0,
+            stable: false,
+            sums: vec![],
+            data: Bytes::from_static(data).into(),
+        };
         call(&self.peer(0), Procedure::Write, &args).await.unwrap()
     }
 

@@ -51,7 +51,7 @@ async fn cpu_seconds_for_each_gib() {
                                 let res: read::Res = call(&peer, Procedure::Read, &args).await.unwrap();
                                 res.unwrap();
                             } else {
-                                let args = write::Args { handle, offset, stable: false, data };
+                                let args = write::Args { handle, offset, stable: false, sums: vec![], data };
                                 let res: write::Res = call(&peer, Procedure::Write, &args).await.unwrap();
                                 res.unwrap();
                             }

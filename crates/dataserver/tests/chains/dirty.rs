@@ -100,6 +100,7 @@ async fn an_object_that_was_emptied_meanwhile_has_no_old_bytes_in_its_holes() {
         handle,
         offset: 2 * MIB,
         stable: false,
+        sums: vec![],
         data: bytes::Bytes::from_static(b"end").into(),
     };
     let written: write::Res = call(&world.peer(0), Procedure::Write, &args).await.unwrap();
@@ -351,7 +352,8 @@ async fn what_a_copy_and_a_truncation_changed_is_filled() {
     call::<copy::Res>(&world.peer(0), Procedure::Copy, &args).await.unwrap().unwrap();
     assert_eq!(world.truncate(0, world.of_epoch(0, 3, 4), MIB + 7).await, Ok(()));
     let data = bytes::Bytes::from_static(b"behind a hole").into();
-    let args = write::Args { handle: world.of_epoch(0, 3, 4), offset: 2 * MIB, stable: false, data };
+    let args =
+        write::Args { handle: world.of_epoch(0, 3, 4), offset: 2 * MIB, stable: false, sums: vec![], data };
     call::<write::Res>(&world.peer(0), Procedure::Write, &args).await.unwrap().unwrap();
     let (compared, by_logs) = world.refill_of(0, &[In, Refilling]).await;
     assert!(by_logs && compared < 4 * MIB, "{compared}");

@@ -149,6 +149,7 @@ async fn an_object_that_the_head_made_anew_comes_back_at_a_member_that_removed_i
         handle: world.of_epoch(0, 5, 1),
         offset: 0,
         stable: true,
+        sums: vec![],
         data: bytes::Bytes::from_static(b"new").into(),
     };
     let written: wire::data::write::Res =

@@ -272,8 +272,13 @@ impl World {
         offset: u64,
         data: impl Into<Bytes>,
     ) -> tokio::task::JoinHandle<write::Res> {
-        let args =
-            write::Args { handle: self.at(node, inode), offset, stable: false, data: data.into().into() };
+        let args = write::Args {
+            handle: self.at(node, inode),
+            offset,
+            stable: false,
+            sums: vec![],
+            data: data.into().into(),
+        };
         let peer = self.peer(node);
         tokio::spawn(async move { call(&peer, Procedure::Write, &args).await.unwrap() })
     }

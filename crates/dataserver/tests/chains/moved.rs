@@ -54,7 +54,8 @@ impl World {
 
     async fn write_on_other(&self, node: usize, inode: u64, data: &'static [u8]) {
         let data = Bytes::from_static(data).into();
-        let args = write::Args { handle: self.on_other(node, inode), offset: 0, stable: false, data };
+        let args =
+            write::Args { handle: self.on_other(node, inode), offset: 0, stable: false, sums: vec![], data };
         let written: write::Res = call(&self.peer(node), Procedure::Write, &args).await.unwrap();
         written.unwrap();
     }
@@ -175,7 +176,13 @@ async fn a_column_that_comes_back_begins_with_an_empty_object() {
     world.make_late(0, 5).await.unwrap();
     assert_eq!(world.equal(5).unwrap(), b"");
     let handle = world.of_epoch(0, 5, MOVED - 1);
-    let args = write::Args { handle, offset: 4, stable: false, data: Bytes::from_static(b"new").into() };
+    let args = write::Args {
+        handle,
+        offset: 4,
+        stable: false,
+        sums: vec![],
+        data: Bytes::from_static(b"new").into(),
+    };
     let written: write::Res = call(&world.peer(0), Procedure::Write, &args).await.unwrap();
     written.unwrap();
     // The first placement's MAKE, and this one's, again.

@@ -201,6 +201,7 @@ async fn a_copy_of_a_forwarded_change_cannot_come_late() {
         handle: ObjectHandle { chain_version: version, ..world.object(1, 5) }.seal(&key()),
         offset: 0,
         stable: false,
+        sums: vec![],
         data: Bytes::from_static(data).into(),
     };
     let (first, second, third) = (forwarded(1, b"first"), forwarded(1, b"second"), forwarded(2, b"third"));
@@ -218,6 +219,48 @@ async fn a_copy_of_a_forwarded_change_cannot_come_late() {
     let stale: write::Res = call(&later, Procedure::Write, &second).await.unwrap();
     assert_eq!(stale, Err(Status::StaleChain), "of an earlier version");
     assert_eq!(world.bytes_at(1, 5).unwrap(), b"thirdd");
+}
+
+/// CRC-32C of the pieces of a write in blocks.
+fn sums(pieces: &[&[u8]]) -> Vec<u32> {
+    pieces.iter().map(|piece| crc32c::crc32c(piece)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_have_changed_on_the_way_are_refused_by_each_member() {
+    let mut world = World::of(2).await;
+    world.make(0, 5).await.unwrap();
+    // Over the border of two blocks.
+    let (offset, data) = ((64 << 10) - 2, b"whole");
+    let right = sums(&[&data[..2], &data[2..]]);
+    let forwarded = |sums: &[u32], handle| write::Args {
+        handle,
+        offset,
+        stable: false,
+        sums: sums.to_vec(),
+        data: Bytes::from_static(data).into(),
+    };
+    let tail = ObjectHandle { chain_version: 1, ..world.object(1, 5) }.seal(&key());
+    let peer = world.peer(1);
+    for wrong in [&[right[0], right[1] ^ 1][..], &right[..1], &[right[0], right[1], 0]] {
+        let refused: write::Res =
+            call(&peer, Procedure::Write, &forwarded(wrong, tail.clone())).await.unwrap();
+        assert_eq!(refused, Err(Status::WrongSum));
+    }
+    assert_eq!(world.bytes_at(1, 5).unwrap(), b"", "nothing was done");
+    let done: write::Res = call(&peer, Procedure::Write, &forwarded(&right, tail)).await.unwrap();
+    done.unwrap();
+    // From a member that relays it to the head, whose own calls to the tail come by another connection.
+    world.change(&[In, In]);
+    let head = world.object(0, 5).seal(&key());
+    let peer = world.peer(0);
+    let wrong = forwarded(&[right[0] ^ 1, right[1]], head.clone());
+    let refused: write::Res = call(&peer, Procedure::Write, &wrong).await.unwrap();
+    assert_eq!(refused, Err(Status::WrongSum));
+    let done: write::Res = call(&peer, Procedure::Write, &forwarded(&right, head)).await.unwrap();
+    done.unwrap();
+    assert!(world.bytes_at(0, 5).unwrap().ends_with(data) && world.bytes_at(1, 5).unwrap().ends_with(data));
+    assert_eq!(world.nodes[1].ds.chain_metrics().wrong_sums.get(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,8 @@ const INODES: u64 = 3;
 const SLOT: u64 = 300_000;
 
 async fn write(caller: &mut Caller, inode: u64, offset: u64, data: Bytes) {
-    let args = |handle| write::Args { handle, offset, stable: false, data: data.clone().into() };
+    let args =
+        |handle| write::Args { handle, offset, stable: false, sums: vec![], data: data.clone().into() };
     caller.call::<write::ResOk, _>((inode, 0), Procedure::Write, args).await;
 }
 

@@ -34,7 +34,8 @@ pub async fn remove(peer: &Peer, handles: &[Bytes]) -> remove::Res {
 
 pub async fn put(peer: &Peer, handle: &Bytes, offset: u64, stable: bool, data: &'static [u8]) -> write::Res {
     let data = Bytes::from_static(data).into();
-    call(peer, Procedure::Write, &write::Args { handle: handle.clone(), offset, stable, data }).await
+    call(peer, Procedure::Write, &write::Args { handle: handle.clone(), offset, stable, sums: vec![], data })
+        .await
 }
 
 pub async fn get(peer: &Peer, handle: &Bytes, offset: u64, count: u32) -> Result<(Bytes, bool), Status> {

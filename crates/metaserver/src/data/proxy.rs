@@ -271,7 +271,8 @@ impl Data {
             let piece = payload.slice(start, start + extent.len as usize);
             let len = piece.len() as u32;
             let offset = extent.object_offset;
-            let args = move |handle| data::write::Args { handle, offset, stable, data: piece.clone() };
+            let args =
+                move |handle| data::write::Args { handle, offset, stable, sums: vec![], data: piece.clone() };
             let call = self.call_object::<_, data::write::ResOk>(object, Procedure::Write, args);
             calls.spawn(async move { (ChainId(object.chain), len, call.await) });
         }

@@ -132,8 +132,13 @@ impl Mount {
     async fn write_object(&self, handle: Bytes, len: usize) -> bool {
         let Some(object) = ObjectHandle::open(&handle, &handle_key()) else { return false };
         let network = SimNetwork::new(self.address, &self.shared);
-        let args =
-            data::write::Args { handle, offset: 0, stable: true, data: Bytes::from(vec![7; len]).into() };
+        let args = data::write::Args {
+            handle,
+            offset: 0,
+            stable: true,
+            sums: vec![],
+            data: Bytes::from(vec![7; len]).into(),
+        };
         let write = async {
             let to = socket_address(object.target);
             let connection = Connection::dial(&network, to, nfs::Programs::default()).await.ok()?;

@@ -18,6 +18,8 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
+        /// CRC-32C of the bytes.
+        pub sum: u32,
         /// The bytes of the block; fewer at the end of the object.
         pub payload: Payload,
     }

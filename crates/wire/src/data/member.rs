@@ -13,6 +13,8 @@ xdr_struct! {
     pub struct Fill {
         /// Offset in the object, in bytes.
         pub offset: u64,
+        /// CRC-32C of each piece of the bytes that lies in one block of 64 KiB of the object, in order.
+        pub sums: Vec<u32>,
         /// The bytes.
         pub data: Payload,
     }

@@ -38,7 +38,13 @@ fn calls() -> Vec<Call> {
     let after = Some(ObjectName { inode: 3, column: 1 });
     vec![
         Call::Read(read::Args { handle: handle(), offset: 1 << 40, count: 65536 }),
-        Call::Write(write::Args { handle: handle(), offset: 9, stable: true, data: data() }),
+        Call::Write(write::Args {
+            handle: handle(),
+            offset: 9,
+            stable: true,
+            sums: vec![7, 8],
+            data: data(),
+        }),
         Call::Commit(commit::Args { handle: handle() }),
         Call::Truncate(truncate::Args { handle: handle(), len: 5 }),
         Call::Remove(remove::Args { handles: vec![handle(), Bytes::new()], only: remove::Only::LeftBehind }),
@@ -63,13 +69,13 @@ fn calls() -> Vec<Call> {
             stop: vec![chain::Stop { chain: 1, version: 2, target: 3 }],
         }),
         of_member(member::Change::Make(member::Epochs { epoch: 3, layout_epoch: 2, truncated: 1 })),
-        of_member(member::Change::Fill(member::Fill { offset: 7, data: data() })),
+        of_member(member::Change::Fill(member::Fill { offset: 7, sums: vec![9], data: data() })),
         of_member(member::Change::Clear(member::Clear { offset: 7, len: 8 })),
         of_member(member::Change::Length(9)),
         of_member(member::Change::Sync),
         of_member(member::Change::Remove),
         of_member(member::Change::Modified(1 << 60)),
-        of_member(member::Change::Mend(member::Fill { offset: 1 << 16, data: data() })),
+        of_member(member::Change::Mend(member::Fill { offset: 1 << 16, sums: vec![9], data: data() })),
         Call::Mend(mend::Args {
             handle: handle(),
             member: 4,
@@ -124,7 +130,7 @@ fn replies() -> Vec<Reply> {
         Reply::Member(Ok(())),
         Reply::Mend(Ok(())),
         Reply::Mend(Err(Status::Damaged)),
-        Reply::Block(Ok(block::ResOk { payload: data() })),
+        Reply::Block(Ok(block::ResOk { sum: 5, payload: data() })),
         Reply::Chain(Err(Status::ChainWaits)),
         Reply::Commit(Err(Status::StaleChain)),
         Reply::Make(Err(Status::TargetLost)),
@@ -188,7 +194,8 @@ fn every_procedure_goes_there_and_back() {
 
 #[test]
 fn the_data_of_a_write_stay_where_they_were_read() {
-    let bytes = bytes_of(&write::Args { handle: handle(), offset: 0, stable: false, data: data() });
+    let bytes =
+        bytes_of(&write::Args { handle: handle(), offset: 0, stable: false, sums: vec![], data: data() });
     let call = Call::decode(Procedure::Write, &mut Decoder::new(bytes.clone()));
     let Ok(Call::Write(args)) = call else { panic!("{call:?}") };
     let at = bytes.len() - 8; // seven bytes and one of padding

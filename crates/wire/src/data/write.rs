@@ -15,6 +15,8 @@ xdr_struct! {
         pub offset: u64,
         /// True if the data must be durable before the reply.
         pub stable: bool,
+        /// CRC-32C of each piece of the data that lies in one block of 64 KiB of the object, in order; none from a metaserver.
+        pub sums: Vec<u32>,
         /// Data, a slice of the record.
         pub data: Payload,
     }

@@ -50,6 +50,8 @@ xdr_enum! {
         Damaged = 19,
         /// The service address of a data server is another server's.
         AddressInUse = 20,
+        /// The bytes of the call do not fit the sums that it carries. Nothing was done: retry.
+        WrongSum = 21,
     }
 }
 

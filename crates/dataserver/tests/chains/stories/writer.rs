@@ -166,8 +166,13 @@ impl Writer {
             object.epoch
         });
         let data = Bytes::from(now.to_le_bytes().repeat((count * CELL / 8) as usize));
-        let args =
-            |handle| write::Args { handle, offset: first * CELL, stable: false, data: data.clone().into() };
+        let args = |handle| write::Args {
+            handle,
+            offset: first * CELL,
+            stable: false,
+            sums: vec![],
+            data: data.clone().into(),
+        };
         self.change::<write::ResOk, _>((inode, epoch), Procedure::Write, args).await;
     }
 
