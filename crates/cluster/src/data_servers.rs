@@ -48,6 +48,8 @@ pub struct Usable {
 #[derive(Clone)]
 pub(crate) struct Target {
     pub server: DataServerId,
+    /// Random number of the run of its server's process.
+    process: u64,
     pub peer: Arc<Peer>,
     /// Last report; none after a restart, until its server reports.
     pub space: Option<TargetSpace>,
@@ -253,13 +255,16 @@ impl DataServers {
             is_back |= !before.is_some_and(|target| self.is_alive(target));
             let as_before = before.filter(|target| spaces.is_none() && Arc::ptr_eq(&target.peer, &peer));
             let reported = spaces.and_then(|s| s.iter().find(|s| s.target == id.0).cloned());
+            // A process that starts does so with a disk that can be written.
+            let same_run = before.filter(|target| target.process == server.process);
             let target = Target {
                 server: server.id,
+                process: server.process,
                 peer: Arc::clone(&peer),
                 space: reported.or_else(|| as_before?.space.clone()),
                 heard: spaces.map(|_| self.clock.monotonic()).or_else(|| as_before?.heard),
-                no_room: before.and_then(|target| target.no_room),
-                failing: before.and_then(|target| target.failing),
+                no_room: same_run.and_then(|target| target.no_room),
+                failing: same_run.and_then(|target| target.failing),
                 unanswered: Arc::clone(&unanswered),
             };
             targets.insert(*id, target);
@@ -439,3 +444,6 @@ fn takes_files(condition: TargetCondition) -> bool {
         TargetCondition::ReadOnly | TargetCondition::Failed | TargetCondition::Missing => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,7 +59,10 @@ impl Cluster {
         let map = self.map();
         if !map.data_servers.contains(server) {
             tracing::info!(name = %server.name, addresses = ?server.addresses, "data server registers");
-            self.group.propose(None, Command::PutDataServer(server.clone())).await?;
+            let known =
+                map.data_servers.iter().find(|known| known.id == server.id).map(|known| known.process);
+            let put = Command::PutDataServer { server: server.clone(), known };
+            self.group.propose(None, put).await?;
             // A process that has started again must not be told that its members are in.
             self.follow_map()?;
         }

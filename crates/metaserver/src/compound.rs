@@ -49,6 +49,8 @@ pub(crate) enum Step {
     ClearSetId,
     /// WRITE: the inline data of a small file.
     WriteInline,
+    /// WRITE and others: the claim of a request that another metaserver may be carrying out.
+    Claim,
     /// A change with a truncation, refused with `Delay` until layouts are returned; number of the try, from
     /// 0.
     Truncate(u8),
@@ -66,6 +68,7 @@ impl Step {
             Self::ClearSetId => 1,
             Self::WriteInline => 2,
             Self::Truncate(_) => 3,
+            Self::Claim => 4, // not of calls: they have no slot
         }
     }
 
@@ -74,13 +77,14 @@ impl Step {
             Self::Change => 0,
             Self::ClearSetId => 1,
             Self::WriteInline => 2,
+            Self::Claim => 3,
             Self::Truncate(attempt) => Self::COUNT / 2 + u32::from(attempt).min(Self::COUNT / 2 - 1),
         }
     }
 }
 
 /// Request id of a step; none for a compound without a session.
-fn request(position: Option<Position>, step: Step) -> Option<RequestId> {
+pub(crate) fn request(position: Option<Position>, step: Step) -> Option<RequestId> {
     let Position { session, slot, sequence, operation } = position?;
     let session = namespace::SessionId(session.0);
     let index = operation * Step::COUNT + step.index();

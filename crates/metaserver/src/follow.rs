@@ -131,7 +131,7 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Acknowledged(*client));
                 self.seen.flag(UNLOCKED);
             }
-            Command::PutDataServer(server) => {
+            Command::PutDataServer { server, .. } => {
                 self.seen.event(Event::DataServer(server.clone()));
                 self.seen.event(Event::Map);
             }

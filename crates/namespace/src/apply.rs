@@ -123,7 +123,7 @@ type PlanCommand = dyn Fn(&mut Plan<'_>, &Command) -> Result<Reply, Stop>;
 /// record of its reply.
 fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<Outcome, ApplyError> {
     let answered = |reply| Ok(Outcome { reply, changes: Changes::default() });
-    let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
+    let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. } | Reply::Claimed { .. });
     let empty = Plan::new(view, proposal.stamp);
     let (reply, plan) = match &proposal.request {
         None => plan_new(empty, proposal, command)?,
@@ -311,7 +311,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::LayoutRecall { client, inode } => layout_state::recall(plan, *client, *inode),
         Command::LayoutReturn { client, scope } => layout_state::give_back(plan, *client, scope),
 
-        Command::PutDataServer(server) => cluster::put_data_server(plan, server),
+        Command::PutDataServer { server, known } => cluster::put_data_server(plan, server, *known),
         Command::DefineDevice { chains } => cluster::define_device(plan, chains),
         Command::MakeChains { chains } => chain::make(plan, chains),
         Command::ChangeChains { changes } => chain::change(plan, changes),
@@ -325,6 +325,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Observe { files } => unsettled::observe(plan, files),
         Command::RemoveLeftovers => leftovers::remove(plan),
         Command::RaiseEpoch { inode, epoch } => epoch::raise(plan, *inode, *epoch),
+        Command::ClaimWrite { inode, id, of } => epoch::claim(plan, *inode, *id, of),
         Command::OpenChains { chains } => chain::open::make(plan, chains),
     }
 }

@@ -14,7 +14,11 @@ use crate::{
 };
 
 /// Registers a data server. Targets that another server had before have moved with their disk.
-pub(crate) fn put_data_server(plan: &mut Plan<'_>, server: &DataServer) -> Result<Reply, Stop> {
+pub(crate) fn put_data_server(
+    plan: &mut Plan<'_>,
+    server: &DataServer,
+    known: Option<u64>,
+) -> Result<Reply, Stop> {
     let mut server = server.clone();
     let mut seen = std::collections::BTreeSet::new();
     server.targets.retain(|target| seen.insert(*target));
@@ -22,6 +26,11 @@ pub(crate) fn put_data_server(plan: &mut Plan<'_>, server: &DataServer) -> Resul
     let before: Option<DataServer> = get(plan.view(), &keys::data_server(server.id))?;
     if before.as_ref() == Some(&server) {
         return Ok(Reply::Done);
+    }
+    // Another run has registered meanwhile: this may be one that has ended.
+    if before.as_ref().is_some_and(|before| before.process != server.process && Some(before.process) != known)
+    {
+        return Err(Error::Delay.into());
     }
     for target in before.iter().flat_map(|before| &before.targets) {
         plan.delete(&keys::target(*target));

@@ -223,7 +223,13 @@ pub enum Command {
 
     // The cluster.
     /// Registration of a data server and its targets.
-    PutDataServer(DataServer),
+    PutDataServer {
+        /// The data server, with the present run of its process.
+        server: DataServer,
+        /// The run that the proposer knows; none: it does not know the data server. A registration that was late would
+        /// otherwise undo that of the next run, for good: then members of the living process count as dead.
+        known: Option<u64>,
+    },
     /// Defines a device for these targets in this order; an existing one is used again.
     DefineDevice { chains: Vec<ChainId> },
     /// Makes chains of targets.
@@ -259,6 +265,11 @@ pub enum Command {
     /// Raises the epoch of a striped file if it is still `epoch`: a call with that epoch got no answer, and may
     /// be carried out later.
     RaiseEpoch { inode: InodeId, epoch: u32 },
+
+    /// Claims a client's request that changes the data of a striped file, since another metaserver may be carrying it
+    /// out, too: raises the file's epoch, so that what that one still writes is void, and notes the claim in the slot.
+    /// `of`: the change that ends the request; once it was made, there is nothing to claim.
+    ClaimWrite { inode: InodeId, id: u64, of: CompoundRequest },
 
     /// Makes open chains: `Relocate` puts columns of their targets on them that have no copies.
     OpenChains { chains: Vec<OpenChain> },

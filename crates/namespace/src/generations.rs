@@ -84,6 +84,7 @@ impl Named {
             | Command::RemoveXattr { inode, .. }
             | Command::Relocate { inode, .. }
             | Command::RaiseEpoch { inode, .. }
+            | Command::ClaimWrite { inode, .. }
             | Command::Lock { inode, .. }
             | Command::LayoutGet { inode, .. }
             | Command::LayoutCommit { inode, .. }
@@ -110,7 +111,7 @@ impl Named {
             | Command::LapseLease { .. }
             | Command::RenewLease { .. }
             | Command::BackchannelCtl { .. }
-            | Command::PutDataServer(_)
+            | Command::PutDataServer { .. }
             | Command::DefineDevice { .. }
             | Command::MakeChains { .. }
             | Command::OpenChains { .. }

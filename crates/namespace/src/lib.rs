@@ -57,6 +57,7 @@ pub use record::{
     StateCounts, Unsettled, is_sound,
 };
 pub use reply::*;
+pub use slot::{Claimant, claimant};
 pub use tokens::{JOIN_TOKENS_MAX, JoinToken, TokenChange, TokenUse};
 pub use types::*;
 

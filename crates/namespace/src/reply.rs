@@ -26,6 +26,8 @@ pub enum Reply {
     /// SetAttributes, Wrote, SetStripe: the inode after the command. `deferred`: a truncation of objects to
     /// finish before the reply to the client.
     Attributes { inode: Inode, deferred: Option<u64> },
+    /// ClaimWrite. It is no answer to the request: another claim may follow.
+    Claimed { id: u64 },
     /// ExchangeId.
     Client { id: ClientId, sequence: u32, confirmed: bool },
     /// CreateSession.

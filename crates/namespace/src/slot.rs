@@ -11,7 +11,8 @@
 //! of changes of a compound.
 //!
 //! A change that waits for delegations has [`Reply::Delegated`] in the slot, which is no reply: the change is
-//! proposed again. It is there for its sequence, which refuses late copies of the slot's earlier compounds.
+//! proposed again. It is there for its sequence, which refuses late copies of the slot's earlier compounds. Neither is
+//! [`Reply::Claimed`] a reply: the last claim replaces the one before.
 
 use std::ops::ControlFlow;
 
@@ -68,14 +69,59 @@ fn reply_in(
     if slot.index == request.index {
         return Ok((!is_waiting(&slot.reply)).then(|| slot.reply.clone()));
     }
-    if !slot.more {
-        return Ok(None);
+    Ok(other_reply(view, request, slot)?.filter(|reply| !is_waiting(reply)))
+}
+
+/// Reply to another change than the first one of the sequence.
+fn other_reply(
+    view: &dyn View,
+    request: &CompoundRequest,
+    slot: &SlotRecord,
+) -> Result<Option<Reply>, StoreError> {
+    match slot.more {
+        true => get(view, &keys::slot_reply(request.session, request.slot, request.index)),
+        false => Ok(None),
     }
-    get(view, &keys::slot_reply(request.session, request.slot, request.index))
 }
 
 fn is_waiting(reply: &Reply) -> bool {
-    matches!(reply, Reply::Delegated { .. })
+    matches!(reply, Reply::Delegated { .. } | Reply::Claimed { .. })
+}
+
+/// The claim of a request: see [`Command::ClaimWrite`](crate::Command::ClaimWrite).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimant {
+    /// It was not claimed.
+    Nobody,
+    /// By the attempt with this id.
+    Attempt(u64),
+    /// It was answered, its slot has gone on, or its session is gone.
+    Past,
+}
+
+/// The last claim of a request; `request` is the id of the claim.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn claimant(view: &dyn View, request: &CompoundRequest) -> Result<Claimant, StoreError> {
+    if read::session(view, request.session)?.is_none() {
+        return Ok(Claimant::Past);
+    }
+    let Some(slot) = get::<SlotRecord>(view, &keys::slot(request.session, request.slot))? else {
+        return Ok(Claimant::Nobody);
+    };
+    let reply = match request.sequence.wrapping_sub(slot.sequence) as i32 {
+        ..0 => return Ok(Claimant::Past),
+        1.. => None,
+        0 if slot.index == request.index => Some(slot.reply),
+        0 => other_reply(view, request, &slot)?,
+    };
+    Ok(match reply {
+        Some(Reply::Claimed { id }) => Claimant::Attempt(id),
+        // A claim that came after the answer.
+        Some(Reply::Refused(_)) => Claimant::Past,
+        _ => Claimant::Nobody,
+    })
 }
 
 /// Records a reply. `slot` is the record that [`replay`] found.
@@ -94,7 +140,7 @@ pub(crate) fn remember(
             plan.put(&key, &SlotRecord { reply: reply.clone(), ..slot })
         }
         // The sequence is there already.
-        Some(slot) if slot.sequence == request.sequence && is_waiting(reply) => Ok(()),
+        Some(slot) if slot.sequence == request.sequence && matches!(reply, Reply::Delegated { .. }) => Ok(()),
         Some(slot) if slot.sequence == request.sequence => {
             if !slot.more {
                 plan.put(&key, &SlotRecord { more: true, ..slot })?;

@@ -56,6 +56,8 @@ pub struct CompoundContext<S> {
     pub session: Option<Arc<Session>>,
     /// Position of the present operation in the session.
     pub position: Option<Position>,
+    /// True if another server may be carrying out the compound, too: the client may have sent it there before.
+    pub may_be_elsewhere: bool,
     /// The delegation that the next operation returns.
     pub returns_next: Option<Stateid>,
     /// True if the present operation is the last one.
@@ -186,6 +188,7 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
         minor_version: header.minor_version,
         session: None,
         position: None,
+        may_be_elsewhere: false,
         returns_next: None,
         is_last: true,
         room_bytes: 1 << 20,
@@ -296,15 +299,24 @@ async fn in_session<N: Nfs4>(
     if !alone && !context.connection.is_associated(args.sessionid) {
         session.comes_from_elsewhere();
     }
-    match session.begin(args.slotid, args.sequenceid, fingerprint, alone) {
+    let attempt = match session.begin(args.slotid, args.sequenceid, fingerprint, alone) {
         Err(status) => return refuse(results, status),
-        Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
-        Ok(SlotAnswer::Execute) => {}
-    }
+        Ok(SlotAnswer::Replay(reply)) => {
+            // Not if the client has ended meanwhile: the state that the reply tells of is gone.
+            return match server.sequenced(&session, &mut context).await {
+                Ok(_) => Ok(reply),
+                Err(status) => refuse(results, status),
+            };
+        }
+        Ok(SlotAnswer::Execute { may_be_elsewhere, attempt }) => {
+            context.may_be_elsewhere = may_be_elsewhere;
+            attempt
+        }
+    };
     // Set here and not when the session is made: an adopted session may come from an earlier process of this
     // server.
     session.back.set_minor_version(header.minor_version);
-    let slot = SlotGuard { session: &session, slot: args.slotid, sequence: args.sequenceid };
+    let slot = SlotGuard { session: &session, slot: args.slotid, attempt };
     let status_flags = match server.sequenced(&session, &mut context).await {
         Ok(flags) => flags,
         Err(status) => return refuse(results, status),
@@ -360,7 +372,7 @@ async fn in_session<N: Nfs4>(
         }
     }
     let reply = results.finish();
-    slot.session.finish(args.slotid, args.sequenceid, &reply, args.cachethis);
+    slot.session.finish(args.slotid, attempt, &reply, args.cachethis);
     Ok(reply)
 }
 
@@ -428,12 +440,12 @@ fn payload_bytes(op: &ArgOp) -> usize {
 struct SlotGuard<'a> {
     session: &'a Session,
     slot: u32,
-    sequence: u32,
+    attempt: u64,
 }
 
 impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        self.session.abandon(self.slot, self.sequence);
+        self.session.abandon(self.slot, self.attempt);
     }
 }
 

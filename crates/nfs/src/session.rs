@@ -65,6 +65,10 @@ pub struct RequestFingerprint {
 struct Slot {
     /// Last sequence; none: the slot is unknown here and takes any sequence.
     sequence: Option<u32>,
+    /// Last sequence of a slot that is unknown since its reply was not kept.
+    not_kept: Option<u32>,
+    /// Number of the attempt at the last request: two may be under way, after the client was elsewhere.
+    attempt: u64,
     /// Fingerprint of the last request.
     fingerprint: RequestFingerprint,
     busy: bool,
@@ -105,6 +109,8 @@ pub struct Session {
     /// True if an unused slot begins with sequence 1; if false, its sequence is unknown.
     is_new: AtomicBool,
     kept_bytes: Arc<AtomicUsize>,
+    /// Requests that were executed.
+    attempts: AtomicU64,
     /// Time of the last migration. See [`Session::has_come_within`].
     came: Mutex<Option<Instant>>,
     /// See [`Session::set_checked`].
@@ -118,7 +124,13 @@ pub struct Session {
 #[derive(Debug)]
 pub enum SlotAnswer {
     /// New request: execute it, then [`Session::finish`].
-    Execute,
+    Execute {
+        /// True if the request may have been sent to another server before, or if another attempt at it may be under way
+        /// here: this server does not know the slot.
+        may_be_elsewhere: bool,
+        /// Number of this attempt, for [`Session::finish`].
+        attempt: u64,
+    },
     /// Retry: send this kept reply.
     Replay(Message),
 }
@@ -135,6 +147,7 @@ impl Session {
             slots: (0..limits.slots).map(|_| OnceLock::new()).collect(),
             is_new: AtomicBool::new(!adopted),
             kept_bytes: Arc::default(),
+            attempts: AtomicU64::default(),
             came: Mutex::default(),
             checked: AtomicU64::new(u64::MAX),
             held_calls: Arc::new(Semaphore::new(HELD_CALLS_MAX.min(limits.slots as usize / 2))),
@@ -200,8 +213,12 @@ impl Session {
                 Err(Status::SeqMisordered)
             }
             _ => {
-                *slot = Slot { sequence: Some(sequence), fingerprint, busy: true, reply: None };
-                Ok(SlotAnswer::Execute)
+                let is_next = slot.not_kept.is_some_and(|last| sequence == last.wrapping_add(1));
+                let may_be_elsewhere = slot.sequence.is_none() && !is_next;
+                let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+                let sequence = Some(sequence);
+                *slot = Slot { sequence, fingerprint, busy: true, attempt, ..Slot::default() };
+                Ok(SlotAnswer::Execute { may_be_elsewhere, attempt })
             }
         }
     }
@@ -242,27 +259,27 @@ impl Session {
         self.checked.load(Ordering::Relaxed) == at
     }
 
-    /// Ends the request on `slot` with `reply`.
-    pub fn finish(&self, slot: u32, sequence: u32, reply: &Message, keep: bool) {
+    /// Ends an attempt at the request on `slot` with `reply`, unless another one has begun since.
+    pub fn finish(&self, slot: u32, attempt: u64, reply: &Message, keep: bool) {
         let Some(slot) = self.slot(slot) else { return };
         let mut slot = slot.lock();
-        if slot.sequence != Some(sequence) {
+        if slot.attempt != attempt {
             return;
         }
         slot.busy = false;
         if keep || reply.len <= KEPT_BYTES {
             slot.reply = Kept::new(reply, &self.kept_bytes);
             if slot.reply.is_none() {
-                *slot = Slot::default();
+                *slot = Slot { not_kept: slot.sequence, ..Slot::default() };
             }
         }
     }
 
     /// Ends the request on `slot` without a reply: its task was dropped. A retry is executed.
-    pub fn abandon(&self, slot: u32, sequence: u32) {
+    pub fn abandon(&self, slot: u32, attempt: u64) {
         let Some(slot) = self.slot(slot) else { return };
         let mut slot = slot.lock();
-        if slot.busy && slot.sequence == Some(sequence) {
+        if slot.busy && slot.attempt == attempt {
             *slot = Slot::default();
         }
     }
@@ -289,16 +306,17 @@ mod tests {
     #[test]
     fn a_client_that_was_elsewhere_goes_on_with_the_sequence_that_it_has_reached() {
         let (session, like) = (session(), RequestFingerprint::default());
-        assert!(matches!(session.begin(0, 1, like, true), Ok(SlotAnswer::Execute)));
-        assert!(matches!(session.begin(1, 1, like, true), Ok(SlotAnswer::Execute)));
-        session.finish(1, 1, &Message::default(), true);
+        let here = |answer| matches!(answer, Ok(SlotAnswer::Execute { may_be_elsewhere: false, .. }));
+        assert!(here(session.begin(0, 1, like, true)) && here(session.begin(1, 1, like, true)));
+        session.finish(1, 2, &Message::default(), true);
         assert!(matches!(session.begin(1, 50, like, true), Err(Status::SeqMisordered)));
         assert!(!session.has_come_within(Duration::MAX), "it was made here");
         session.comes_from_elsewhere();
         assert!(session.has_come_within(Duration::MAX) && !session.has_come_within(Duration::ZERO));
-        assert!(matches!(session.begin(1, 50, like, true), Ok(SlotAnswer::Execute)));
+        let answer = session.begin(1, 50, like, true);
+        assert!(matches!(answer, Ok(SlotAnswer::Execute { may_be_elsewhere: true, .. })));
         assert!(
-            matches!(session.begin(0, 9, like, true), Ok(SlotAnswer::Execute)),
+            matches!(session.begin(0, 9, like, true), Ok(SlotAnswer::Execute { .. })),
             "its old request is not waited for"
         );
         session.finish(0, 1, &Message::default(), true);
@@ -311,19 +329,19 @@ mod tests {
     #[test]
     fn a_client_of_several_servers_leaves_out_here_what_it_asked_elsewhere() {
         let (session, like) = (session(), RequestFingerprint::default());
-        assert!(matches!(session.begin(0, 3, like, false), Ok(SlotAnswer::Execute)));
+        assert!(matches!(session.begin(0, 3, like, false), Ok(SlotAnswer::Execute { .. })));
         // The request is busy here, but the client got its reply elsewhere and continues.
         assert!(matches!(session.begin(0, 3, like, false), Err(Status::Delay)));
-        assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Execute)));
-        session.finish(0, 3, &Message::default(), true);
+        assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Execute { .. })));
+        session.finish(0, 1, &Message::default(), true);
         assert!(
             matches!(session.begin(0, 7, like, false), Err(Status::Delay)),
             "the old one's end is not its own"
         );
-        session.finish(0, 7, &Message::default(), true);
+        session.finish(0, 2, &Message::default(), true);
         assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Replay(_))));
         assert!(matches!(session.begin(0, 6, like, false), Err(Status::SeqMisordered)), "late by a detour");
-        assert!(matches!(session.begin(0, 8, like, true), Ok(SlotAnswer::Execute)));
+        assert!(matches!(session.begin(0, 8, like, true), Ok(SlotAnswer::Execute { .. })));
     }
 
     #[test]
@@ -332,21 +350,18 @@ mod tests {
         let large = Message { len: KEPT_OF_SESSION_BYTES_MAX, segments: vec![] };
         let small = Message { len: 1, segments: vec![] };
         let ask = |slot, sequence, reply: &Message| {
-            assert!(matches!(session.begin(slot, sequence, like, true), Ok(SlotAnswer::Execute)));
-            session.finish(slot, sequence, reply, true);
+            let answer = session.begin(slot, sequence, like, true);
+            let Ok(SlotAnswer::Execute { may_be_elsewhere, attempt }) = answer else { panic!("{answer:?}") };
+            session.finish(slot, attempt, reply, true);
+            may_be_elsewhere
         };
-        ask(0, 1, &large);
-        ask(1, 1, &small);
-        ask(1, 1, &small);
+        assert!(!ask(0, 1, &large) && !ask(1, 1, &small));
+        assert!(ask(1, 1, &small), "a retry");
+        assert!(!ask(1, 2, &small), "the next one was not sent before");
         assert!(matches!(session.begin(0, 1, like, true), Ok(SlotAnswer::Replay(_))));
         // The next request replaces the kept reply and frees its room.
-        let ask = |slot, sequence, reply: &Message| {
-            assert!(matches!(session.begin(slot, sequence, like, true), Ok(SlotAnswer::Execute)));
-            session.finish(slot, sequence, reply, true);
-        };
-        ask(0, 2, &small);
-        ask(1, 2, &small);
-        assert!(matches!(session.begin(1, 2, like, true), Ok(SlotAnswer::Replay(_))));
+        assert!(!ask(0, 2, &small) && !ask(1, 3, &small));
+        assert!(matches!(session.begin(1, 3, like, true), Ok(SlotAnswer::Replay(_))));
         assert_eq!(session.kept_bytes.load(Ordering::Relaxed), 2);
     }
 }

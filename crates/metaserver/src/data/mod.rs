@@ -5,6 +5,7 @@
 //! ```
 
 mod call;
+pub(crate) mod claim;
 pub(crate) mod copies;
 pub(crate) mod copy;
 pub(crate) mod deferred;

@@ -13,6 +13,7 @@ use wire::data::{self, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
 use wire::xdr::Payload;
 
+use super::claim::Claim;
 use crate::data::Data;
 use crate::data::hold::wait_for_return;
 use crate::data::migration::Small;
@@ -290,15 +291,20 @@ impl Data {
 
     /// [`Data::write_data`] with relocation: columns without data whose targets are full, failed or lost get
     /// other targets. Returns the current inode.
+    ///
+    /// # Errors
+    /// `Delay` if another attempt at the request has claimed it.
     pub(crate) async fn write_or_relocate(
         &self,
         mut inode: Inode,
         offset: u64,
         payload: Payload,
         stable: bool,
+        claim: &Claim,
     ) -> Result<Inode, FileError> {
         let mut relocations = 0;
         loop {
+            inode = self.unless_claimed(claim, inode)?;
             match self.write_data(&inode, offset, payload.clone(), stable).await {
                 Ok(()) => return Ok(inode),
                 Err(FileError::NoAnswer | FileError::StaleEpoch) => {

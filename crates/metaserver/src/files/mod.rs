@@ -12,6 +12,7 @@
 //! **Retries.** A change is made through its [`Request`], which gives each step an id. By this id the state
 //! machine answers a retry.
 
+pub(crate) mod claim;
 pub(crate) mod make;
 pub(crate) mod request;
 pub(crate) mod set_attributes;

@@ -63,9 +63,13 @@ pub(crate) async fn write_bytes(
         Err(FileError::Delay) => {}
         Err(error) => return Err(error),
     }
-    let mut inode = server.data.in_columns(inode).await?;
+    if let Some(inode) = request.answered(server)? {
+        return Ok(Written { inode, is_durable: durable });
+    }
+    let inode = server.data.in_columns(inode).await?;
+    let (mut inode, claim) = request.claim(server, inode).await?;
     loop {
-        inode = server.data.write_or_relocate(inode, offset, data.clone(), durable).await?;
+        inode = server.data.write_or_relocate(inode, offset, data.clone(), durable, &claim).await?;
         match wrote(server, request, &inode, end).await {
             // The file's epoch was raised meanwhile: it was truncated, or its columns got other chains. The bytes may
             // be cut off, or where they are not looked for. A compound has a record of the answer.

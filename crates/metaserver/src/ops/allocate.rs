@@ -20,6 +20,10 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
     let inode = server.data.in_columns(inode).await?;
     let user = server.caller(context)?;
     clear_set_id(server, &mut Request::Compound(context), &user, &inode).await?;
+    if Request::Compound(context).answered(server)?.is_some() {
+        return Ok(());
+    }
+    let inode = Request::Compound(context).claimed(server, inode).await?;
     server.data.allocate_data(&inode, args.offset, args.length).await?;
     wrote(server, &mut Request::Compound(context), &inode, end).await?;
     Ok(())

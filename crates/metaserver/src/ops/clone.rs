@@ -39,6 +39,12 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     clear_set_id(server, &mut Request::Compound(context), &user, &target).await?;
     let source = server.data.in_columns(source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Changes).await?;
+    if Request::Compound(context).answered(server)?.is_some() {
+        return Ok(());
+    }
+    let target = Request::Compound(context).claimed(server, target).await?;
+    // Of one file, with one epoch.
+    let source = if source.id == target.id { target.clone() } else { source };
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     server.data.copy_data(from, to, count, How::Clone).await?;

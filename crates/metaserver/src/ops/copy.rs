@@ -44,6 +44,7 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     clear_set_id(server, &mut Request::Compound(context), &user, &target).await?;
     let source = server.data.in_columns(source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Stays).await?;
+    let target = Request::Compound(context).claimed(server, target).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     let copied = server.data.copy_data(from, to, count, How::Copy).await?;

@@ -19,6 +19,10 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
     let inode = server.data.in_columns(inode).await?;
     let user = server.caller(context)?;
     clear_set_id(server, &mut Request::Compound(context), &user, &inode).await?;
+    if Request::Compound(context).answered(server)?.is_some() {
+        return Ok(());
+    }
+    let inode = Request::Compound(context).claimed(server, inode).await?;
     // No layout recall: for other clients this is a write of zeros. Their concurrent writes may come before
     // or after it, as with any two writes.
     server.data.punch_data(&inode, args.offset, args.length).await?;

@@ -4,6 +4,7 @@
 //! truncation, relocation            raise, and calls with the new epoch follow
 //! a call without an answer          RaiseEpoch, before its client may repeat the request
 //! a second try of a migration       raise
+//! a request that another metaserver may carry out, too    ClaimWrite, before its first byte is written
 //! a layout to write was revoked     fence: a raise for layouts, too, which all data servers must know
 //! ```
 //!
@@ -13,7 +14,7 @@
 
 use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
-use crate::{DataPlace, File, InodeId, Reply, deferred, read};
+use crate::{CompoundRequest, DataPlace, Error, File, InodeId, Reply, deferred, read, slot};
 
 /// Raises the epoch of a striped file if it is `epoch`.
 pub(crate) fn raise(plan: &mut Plan<'_>, inode: InodeId, epoch: u32) -> Result<Reply, Stop> {
@@ -24,6 +25,27 @@ pub(crate) fn raise(plan: &mut Plan<'_>, inode: InodeId, epoch: u32) -> Result<R
         deferred::repeat_pending(plan, &inode)?;
     }
     Ok(Reply::Attributes { inode, deferred: None })
+}
+
+/// Raises the epoch of a file for a request that another metaserver may be carrying out, too.
+///
+/// `Misordered` once the change that ends the request was made: its client may have written other data since.
+pub(crate) fn claim(
+    plan: &mut Plan<'_>,
+    inode: InodeId,
+    id: u64,
+    of: &CompoundRequest,
+) -> Result<Reply, Stop> {
+    if slot::reply(plan.view(), of)?.is_some() {
+        return Err(Error::Misordered.into());
+    }
+    let mut inode = plan.inode(inode)?;
+    if inode.columns().is_some() {
+        inode.raise_epoch();
+        plan.put_inode(&inode)?;
+        deferred::repeat_pending(plan, &inode)?;
+    }
+    Ok(Reply::Claimed { id })
 }
 
 /// Fences a file whose layout to write was revoked.

@@ -273,6 +273,18 @@ impl<'a> Chooser<'a> {
         ByteRange { start, end: (start + len).min(LAST_BYTE) }
     }
 
+    /// A client's request of before, or the next one of a slot.
+    fn past_request(&mut self) -> Option<CompoundRequest> {
+        let of = |proposal: &Proposal| match proposal.request {
+            Some(RequestId::Compound(request)) => Some(request),
+            _ => None,
+        };
+        let past: Vec<CompoundRequest> = self.past.iter().filter_map(of).collect();
+        let request = self.any(past.into_iter())?;
+        let sequence = if self.pick(2) == 0 { request.sequence } else { request.sequence + 1 };
+        Some(CompoundRequest { sequence, ..request })
+    }
+
     fn request(&mut self) -> Option<RequestId> {
         if self.pick(3) < 2 {
             return None;

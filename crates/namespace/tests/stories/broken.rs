@@ -21,7 +21,7 @@ fn rich() -> World {
         targets: targets.clone(),
         process: 1,
     };
-    w.apply(Command::PutDataServer(server)).unwrap();
+    w.apply(Command::PutDataServer { server, known: None }).unwrap();
     w.apply(Command::DefineDevice { chains: targets.into_iter().map(ChainId::from).collect() }).unwrap();
     let key = NodeKey::DataServer(DataServerId(1));
     let (name, address, version) = ("ds".to_string(), "10.0.0.1:2050".to_string(), "0.1.0".to_string());

@@ -9,15 +9,18 @@ const CHAIN: ChainId = ChainId(900);
 
 /// A data server with one target, whose id is ten times as large.
 fn server(id: u64, process: u64) -> Command {
-    Command::PutDataServer(DataServer {
-        id: DataServerId(id),
-        name: format!("ds{id}"),
-        addresses: vec![format!("10.0.0.{id}:2050")],
-        service_address: None,
-        zone: String::new(),
-        targets: vec![TargetId(10 * id)],
-        process,
-    })
+    Command::PutDataServer {
+        server: DataServer {
+            id: DataServerId(id),
+            name: format!("ds{id}"),
+            addresses: vec![format!("10.0.0.{id}:2050")],
+            service_address: None,
+            zone: String::new(),
+            targets: vec![TargetId(10 * id)],
+            process,
+        },
+        known: process.checked_sub(1),
+    }
 }
 
 fn make(w: &mut World, id: u64, targets: &[u64]) -> Result<Reply, Error> {

@@ -27,8 +27,8 @@ fn define(w: &mut World, chains: &[u64]) -> Result<DeviceId, Error> {
 #[test]
 fn a_device_is_an_exact_list_of_known_targets() {
     let mut w = World::new();
-    w.apply(Command::PutDataServer(server(1, &[11, 12]))).unwrap();
-    w.apply(Command::PutDataServer(server(2, &[21]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, &[11, 12]), known: None }).unwrap();
+    w.apply(Command::PutDataServer { server: server(2, &[21]), known: None }).unwrap();
     assert_eq!(read::data_servers(&*w.view()).unwrap(), [server(1, &[11, 12]), server(2, &[21])]);
     let one = define(&mut w, &[11, 21]).unwrap();
     assert_eq!(define(&mut w, &[11, 21]), Ok(one));
@@ -44,11 +44,11 @@ fn a_device_is_an_exact_list_of_known_targets() {
 #[test]
 fn a_target_moves_with_its_disk() {
     let mut w = World::new();
-    w.apply(Command::PutDataServer(server(1, &[11, 12]))).unwrap();
-    w.apply(Command::PutDataServer(server(2, &[12, 21, 12]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, &[11, 12]), known: None }).unwrap();
+    w.apply(Command::PutDataServer { server: server(2, &[12, 21, 12]), known: None }).unwrap();
     assert_eq!(read::data_servers(&*w.view()).unwrap(), [server(1, &[11]), server(2, &[12, 21])]);
     assert_eq!(read::target_server(&*w.view(), TargetId(12)).unwrap(), Some(DataServerId(2)));
-    w.apply(Command::PutDataServer(server(2, &[21]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(2, &[21]), known: None }).unwrap();
     assert_eq!(read::target_server(&*w.view(), TargetId(12)).unwrap(), None);
 }
 
@@ -67,8 +67,8 @@ fn each_change_of_the_map_raises_its_version_and_what_changes_nothing_does_not()
         w.apply(Command::Map(MapChange::Put(node(key, NodeState::Serving)))).unwrap();
     }
     assert_eq!((map(&w).head.version, map(&w).state(key)), (1, NodeState::Serving));
-    w.apply(Command::PutDataServer(server(1, &[11]))).unwrap();
-    w.apply(Command::PutDataServer(server(1, &[11]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, &[11]), known: None }).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, &[11]), known: None }).unwrap();
     assert_eq!(map(&w).head.version, 2);
     let addresses = vec![[10, 0, 0, 100].into()];
     w.apply(Command::Map(MapChange::ServiceAddresses(addresses.clone()))).unwrap();
@@ -149,15 +149,36 @@ fn a_server_that_was_drained_or_removed_stays_so_when_it_says_that_it_serves() {
 }
 
 #[test]
+fn a_registration_that_is_late_does_not_undo_that_of_the_next_process() {
+    let mut w = World::new();
+    let run = |process| DataServer { process, ..server(1, &[11]) };
+    let put = |process, known| Command::PutDataServer { server: run(process), known };
+    let process = |w: &World| read::cluster_map(&*w.view()).unwrap().data_servers[0].process;
+    w.apply(put(1, None)).unwrap();
+    w.apply(put(2, Some(1))).unwrap();
+    // Of a metaserver that has not heard of process 2, nor of 1.
+    for known in [Some(1), None] {
+        assert_eq!(w.apply(put(1, known)), Err(Error::Delay));
+        assert_eq!(w.apply(put(3, known)), Err(Error::Delay));
+    }
+    assert_eq!(process(&w), 2);
+    w.apply(put(2, Some(1))).unwrap();
+    let moved = DataServer { zone: "b".into(), ..run(2) };
+    w.apply(Command::PutDataServer { server: moved, known: Some(1) }).unwrap();
+    w.apply(put(3, Some(2))).unwrap();
+    assert_eq!(process(&w), 3);
+}
+
+#[test]
 fn a_target_that_is_known_can_be_declared_lost_and_found_again() {
     let mut w = World::new();
     let declare = |target, state| Command::Map(MapChange::Target(TargetId(target), state));
     let lost = |w: &World| read::cluster_map(&*w.view()).unwrap().lost_targets().collect::<Vec<_>>();
     assert_eq!(w.apply(declare(11, TargetState::Lost)), Err(Error::NoDevice));
-    w.apply(Command::PutDataServer(server(1, &[11, 12]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, &[11, 12]), known: None }).unwrap();
     define(&mut w, &[12]).unwrap();
     // Its data server has it no more, but files may.
-    w.apply(Command::PutDataServer(server(1, &[11]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, &[11]), known: None }).unwrap();
     for _ in 0..2 {
         for target in [12, 11] {
             w.apply(declare(target, TargetState::Lost)).unwrap();
@@ -165,7 +186,7 @@ fn a_target_that_is_known_can_be_declared_lost_and_found_again() {
         assert_eq!(lost(&w), [TargetId(11), TargetId(12)]);
     }
     let version = read::cluster_map(&*w.view()).unwrap().head.version;
-    w.apply(Command::PutDataServer(server(2, &[11]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(2, &[11]), known: None }).unwrap();
     assert_eq!(lost(&w).len(), 2, "another server has it: it stays lost");
     for _ in 0..2 {
         w.apply(declare(11, TargetState::InUse)).unwrap();
@@ -178,7 +199,7 @@ fn a_target_that_is_known_can_be_declared_lost_and_found_again() {
 fn a_target_drains_and_is_removed_once_no_chain_has_it() {
     let mut w = World::new();
     for id in [1, 2, 3] {
-        w.apply(Command::PutDataServer(server(id, &[id + 10]))).unwrap();
+        w.apply(Command::PutDataServer { server: server(id, &[id + 10]), known: None }).unwrap();
     }
     let targets = vec![TargetId(11), TargetId(12)];
     w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(99), targets }] }).unwrap();
@@ -216,7 +237,7 @@ fn a_target_drains_and_is_removed_once_no_chain_has_it() {
 fn a_chain_gets_more_copies_and_never_fewer() {
     let mut w = World::new();
     for id in [1, 2] {
-        w.apply(Command::PutDataServer(server(id, &[id + 10]))).unwrap();
+        w.apply(Command::PutDataServer { server: server(id, &[id + 10]), known: None }).unwrap();
     }
     let targets = vec![TargetId(11), TargetId(12)];
     w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(99), targets }] }).unwrap();
@@ -232,7 +253,7 @@ fn a_chain_gets_more_copies_and_never_fewer() {
     // One that is about to move a member keeps it.
     let targets = vec![TargetId(11), TargetId(12)];
     w.apply(Command::MakeChains { chains: vec![NewChain { id: ChainId(98), targets }] }).unwrap();
-    w.apply(Command::PutDataServer(server(3, &[13]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(3, &[13]), known: None }).unwrap();
     for (version, step) in (1..).zip([ChainStep::Move(TargetId(11), TargetId(13)), ChainStep::Copies(3)]) {
         let change = ChainChange { chain: ChainId(98), version, step };
         w.apply(Command::ChangeChains { changes: vec![change] }).unwrap();
@@ -245,7 +266,7 @@ fn a_chain_gets_more_copies_and_never_fewer() {
 fn a_removed_data_server_stays_in_the_map_and_is_not_present() {
     let mut w = World::new();
     for id in [1, 2] {
-        w.apply(Command::PutDataServer(server(id, &[id * 10]))).unwrap();
+        w.apply(Command::PutDataServer { server: server(id, &[id * 10]), known: None }).unwrap();
         let key = NodeKey::DataServer(DataServerId(id));
         w.apply(Command::Map(MapChange::Put(node(key, NodeState::Serving)))).unwrap();
     }

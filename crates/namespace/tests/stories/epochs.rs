@@ -141,6 +141,39 @@ fn a_truncation_is_a_fence_and_is_done_with_the_last_epoch() {
 }
 
 #[test]
+fn a_claim_makes_void_what_another_metaserver_writes_for_the_same_request() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let f = w.file("/f");
+    let session = read::sessions(&*w.view(), a).unwrap()[0];
+    let of = |sequence, index| CompoundRequest { session, slot: 0, sequence, index };
+    let claim = |w: &mut World, id| {
+        let command = Command::ClaimWrite { inode: f, id, of: of(5, 32) };
+        w.apply_from(Some(RequestId::Compound(of(5, 35))), command)
+    };
+    let holder = |w: &World, sequence| claimant(&*w.view(), &of(sequence, 35)).unwrap();
+    let epoch = w.stat("/f").epoch;
+    assert_eq!(holder(&w, 5), Claimant::Nobody);
+    assert_eq!(claim(&mut w, 7), Ok(Reply::Claimed { id: 7 }));
+    assert_eq!((holder(&w, 5), w.stat("/f").epoch), (Claimant::Attempt(7), epoch + 1));
+    // Each claim has an epoch of its own, also after another change of the request.
+    w.apply_from(Some(RequestId::Compound(of(5, 33))), Command::RaiseEpoch { inode: f, epoch }).unwrap();
+    assert_eq!(claim(&mut w, 8), Ok(Reply::Claimed { id: 8 }));
+    assert_eq!((holder(&w, 5), w.stat("/f").epoch), (Claimant::Attempt(8), epoch + 2));
+    let wrote = |epoch| Command::Wrote { inode: f, end: 9, epoch };
+    let end = Some(RequestId::Compound(of(5, 32)));
+    assert!(matches!(w.apply_from(end, wrote(epoch + 2)), Ok(Reply::Attributes { .. })));
+    // The client has its answer, and may have written other data.
+    assert_eq!(claim(&mut w, 9), Err(Error::Misordered));
+    assert_eq!(w.stat("/f").epoch, epoch + 2);
+    // Also for an attempt that has made no claim.
+    assert_eq!((holder(&w, 4), holder(&w, 5)), (Claimant::Past, Claimant::Past));
+    assert_eq!(holder(&w, 6), Claimant::Nobody);
+    w.apply(Command::DestroySession { session }).unwrap();
+    assert_eq!(holder(&w, 6), Claimant::Past);
+}
+
+#[test]
 fn each_further_try_of_a_migration_has_an_epoch_of_its_own() {
     let mut w = World::new();
     let inode = w.small_file("/f");

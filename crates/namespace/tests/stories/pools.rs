@@ -22,7 +22,7 @@ fn server(id: u64, process: u64, targets: &[u64]) -> DataServer {
 fn world() -> World {
     let mut w = World::new();
     for id in 1..=4 {
-        w.apply(Command::PutDataServer(server(id, 1, &[id]))).unwrap();
+        w.apply(Command::PutDataServer { server: server(id, 1, &[id]), known: None }).unwrap();
     }
     w
 }
@@ -86,7 +86,7 @@ fn a_pool_has_targets_and_is_kept_while_it_has_any_or_a_directory_names_it() {
     let late = MapChange::PoolTargets(PoolId::DEFAULT, vec![TargetId(1)], 1);
     assert_eq!(w.apply(Command::Map(late)), Err(Error::Delay), "by an old map");
     // A target that no data server has any more.
-    w.apply(Command::PutDataServer(server(1, 1, &[]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, 1, &[]), known: None }).unwrap();
     put(&mut w, PoolId::DEFAULT, &[1, 2]).unwrap();
     assert_eq!(put(&mut w, flash, &[1]), Err(Error::NoDevice));
     assert_eq!(choose(&mut w, "/a", Some(flash)), Err(Error::NoDevice), "it has no targets");
@@ -140,7 +140,7 @@ fn a_chain_whose_members_have_all_started_again_keeps_its_record() {
             .unwrap();
         read::chain(&*w.view(), CHAIN).unwrap().unwrap()
     };
-    w.apply(Command::PutDataServer(server(1, 2, &[1]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, 2, &[1]), known: Some(1) }).unwrap();
     let flash = make(&mut w, "flash").unwrap();
     put(&mut w, flash, &[1]).unwrap();
     for step in [ChainStep::Close, ChainStep::Pool(flash), ChainStep::Closed, ChainStep::Copies(2)] {
@@ -150,7 +150,7 @@ fn a_chain_whose_members_have_all_started_again_keeps_its_record() {
     assert_eq!((led.head(), led.is_open()), (Some(TargetId(1)), true));
     assert_eq!(change(&mut w, ChainStep::Pool(flash)).pool, flash);
     assert!(change(&mut w, ChainStep::Close).is_closing());
-    w.apply(Command::PutDataServer(server(1, 3, &[1]))).unwrap();
+    w.apply(Command::PutDataServer { server: server(1, 3, &[1]), known: Some(2) }).unwrap();
     assert!(change(&mut w, ChainStep::Closed).is_closing());
     change(&mut w, ChainStep::Lead(TargetId(1)));
     assert!(!change(&mut w, ChainStep::Closed).is_closing());

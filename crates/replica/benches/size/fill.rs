@@ -54,7 +54,7 @@ async fn device(replica: &Replica) -> Result<DeviceId, Failure> {
     };
     let chains = targets.into_iter().map(ChainId::from).collect();
     let proposal = |command| Proposal::new(Stamp::default(), None, command);
-    replica.propose(proposal(Command::PutDataServer(server))).await?;
+    replica.propose(proposal(Command::PutDataServer { server, known: None })).await?;
     match replica.propose(proposal(Command::DefineDevice { chains })).await? {
         Reply::Device { id } => Ok(id),
         other => Err(format!("no device: {other:?}").into()),

@@ -467,7 +467,7 @@ fn is_idempotent(command: &Command) -> bool {
     matches!(
         command,
         Command::Format { .. }
-            | Command::PutDataServer(_)
+            | Command::PutDataServer { .. }
             | Command::DefineDevice { .. }
             | Command::ChangeChains { .. }
             | Command::DeferredDone { .. }

@@ -28,7 +28,7 @@ pub(super) fn judge(history: &History) -> Vec<String> {
         match done.get(&(slot, request.sequence, request.index)) {
             None => drop(done.insert((slot, request.sequence, request.index), (*index, reply))),
             // No answer yet: the metaserver asks again once the delegations are back.
-            Some((_, Reply::Delegated { .. })) => {
+            Some((_, Reply::Delegated { .. } | Reply::Claimed { .. })) => {
                 done.insert((slot, request.sequence, request.index), (*index, reply));
             }
             // The client was expired since, with its session.

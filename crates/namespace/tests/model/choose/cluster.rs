@@ -94,7 +94,10 @@ impl Chooser<'_> {
         let moved = self.pick(4) == 0;
         let targets = if moved { vec![TargetId(self.pick(4) as u64), own[0]] } else { own.to_vec() };
         let (addresses, process) = (vec![format!("10.0.0.{id}:2050")], self.pick(2) as u64);
-        Command::PutDataServer(DataServer {
+        let known = self.plain.servers.get(&DataServerId(id)).map(|server| server.process);
+        // Now and then of one who has not heard of the present run.
+        let known = if self.pick(6) == 0 { Some(self.pick(2) as u64) } else { known };
+        let server = DataServer {
             id: DataServerId(id),
             name: "ds".to_string(),
             addresses,
@@ -102,7 +105,8 @@ impl Chooser<'_> {
             zone: String::new(),
             targets,
             process,
-        })
+        };
+        Command::PutDataServer { server, known }
     }
 
     fn make_chains(&mut self) -> Command {

@@ -29,6 +29,11 @@ impl Chooser<'_> {
                 if self.seldom(6) {
                     return Command::RaiseEpoch { inode, epoch: self.plain.epoch(inode) };
                 }
+                if self.seldom(6)
+                    && let Some(of) = self.past_request()
+                {
+                    return Command::ClaimWrite { inode, id: 1 + self.pick(3) as u64, of };
+                }
                 let mut checked = self.plain.version(inode);
                 match self.pick(20) {
                     0 => checked.epoch = checked.epoch.wrapping_add(1),

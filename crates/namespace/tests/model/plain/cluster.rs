@@ -5,7 +5,7 @@ use namespace::*;
 use super::{Outcome, Plain};
 
 impl Plain {
-    pub(super) fn put_data_server(&mut self, server: DataServer) -> Outcome {
+    pub(super) fn put_data_server(&mut self, server: DataServer, known: Option<u64>) -> Outcome {
         let mut server = server;
         let listed = std::mem::take(&mut server.targets);
         for target in listed {
@@ -15,6 +15,10 @@ impl Plain {
         }
         if self.servers.get(&server.id) == Some(&server) {
             return Ok(Reply::Done);
+        }
+        match self.servers.get(&server.id).map(|before| before.process) {
+            Some(before) if before != server.process && Some(before) != known => return Err(Error::Delay),
+            Some(_) | None => {}
         }
         for other in self.servers.values_mut() {
             other.targets.retain(|target| !server.targets.contains(target));

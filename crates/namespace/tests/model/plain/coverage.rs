@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 46] = [
+const COMMANDS: [&str; 47] = [
     "Create",
     "Link",
     "Remove",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 46] = [
     "PlaceAs",
     "Relocate",
     "RaiseEpoch",
+    "ClaimWrite",
     "SetStripe",
     "SetXattr",
     "RemoveXattr",

@@ -30,6 +30,19 @@ impl Plain {
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
+    pub(super) fn claim_write(&mut self, inode: InodeId, id: u64, of: &CompoundRequest) -> Outcome {
+        let slot = self.sessions.get(&of.session).and_then(|session| session.slots.get(&of.slot));
+        if slot.is_some_and(|slot| slot.0 == of.sequence && slot.1.contains_key(&of.index)) {
+            return Err(Error::Misordered);
+        }
+        self.node(inode)?;
+        if self.place(inode) == Some(DataPlace::Striped) {
+            self.next_epoch(inode);
+            self.repeat_pending(inode);
+        }
+        Ok(Reply::Claimed { id })
+    }
+
     pub(super) fn next_epoch(&mut self, inode: InodeId) {
         if let Some(Content::File { epoch, .. }) = self.nodes.get_mut(&inode).map(|node| &mut node.content) {
             *epoch += 1;

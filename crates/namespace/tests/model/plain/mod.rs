@@ -178,7 +178,7 @@ impl Plain {
         }
         let reply = self.run(&proposal.command);
         if let Some(session) = self.sessions.get_mut(&request.session) {
-            if let Reply::Delegated { .. } = reply {
+            if let Reply::Delegated { .. } | Reply::Claimed { .. } = reply {
                 return reply; // it is to be asked again
             }
             let slot = session.slots.get_mut(&request.slot).expect("made above");
@@ -218,6 +218,7 @@ impl Plain {
             Command::PlaceAs { inode, layout } => self.place_as(inode, layout),
             Command::Relocate { inode, from, to, checked } => self.relocate(inode, from, to, checked),
             Command::RaiseEpoch { inode, epoch } => self.raise_epoch(inode, epoch),
+            Command::ClaimWrite { inode, id, of } => self.claim_write(inode, id, &of),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
             Command::SetXattr { inode, name, value, exists } => self.set_xattr(inode, name, value, exists),
             Command::RemoveXattr { inode, name } => self.remove_xattr(inode, &name),
@@ -270,7 +271,7 @@ impl Plain {
 
             Command::Map(change) => self.change_map(change),
             Command::JoinToken(change) => self.change_token(change),
-            Command::PutDataServer(server) => self.put_data_server(server),
+            Command::PutDataServer { server, known } => self.put_data_server(server, known),
             Command::DefineDevice { chains } => self.define_device(chains),
             Command::MakeChains { chains } => self.make_chains(chains),
             Command::OpenChains { chains } => self.open_chains(chains),
