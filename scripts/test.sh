@@ -3,7 +3,7 @@
 # mostly wait. Then those end to end, of which $1 run at the same time.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-sims=(--test seeds --test metaservers --test mutations --test determinism)
+sims=(--test seeds --test metaservers --test copies --test mutations --test determinism)
 
 cargo test --workspace --no-run && cargo test --workspace --no-run "${sims[@]}" --test e2e || exit
 

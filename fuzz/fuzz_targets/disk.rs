@@ -217,15 +217,18 @@ fn before(client: ClientId) -> Vec<Command> {
     let owner = LockOwner::New { open: opened(1), owner: b"l".to_vec() };
     let size = SetAttributes { size: Some(3), ..SetAttributes::default() };
     vec![
-        Command::PutDataServer(DataServer {
-            id: DataServerId(1),
-            name,
-            addresses,
-            service_address: None,
-            zone: String::new(),
-            targets: targets.clone(),
-            process: 1,
-        }),
+        Command::PutDataServer {
+            server: DataServer {
+                id: DataServerId(1),
+                name,
+                addresses,
+                service_address: None,
+                zone: String::new(),
+                targets: targets.clone(),
+                process: 1,
+            },
+            known: None,
+        },
         Command::DefineDevice { chains: targets.into_iter().map(ChainId::from).collect() },
         Command::ExchangeId {
             owner: b"c".to_vec(),
@@ -250,7 +253,12 @@ fn before(client: ClientId) -> Vec<Command> {
         Command::Create(create("s", NewNode::Symlink(b"f".to_vec()))),
         Command::SetStripe {
             dir: InodeId(4),
-            policy: Some(StripePolicy { unit: StripeUnit::DEFAULT, columns: 1, copies: 1, pool: PoolId::DEFAULT }),
+            policy: Some(StripePolicy {
+                unit: StripeUnit::DEFAULT,
+                columns: 1,
+                copies: 1,
+                pool: PoolId::DEFAULT,
+            }),
         },
         open(client, "f"),
         Command::Lock { client, inode: InodeId(3), owner, kind: LockKind::Write, range },

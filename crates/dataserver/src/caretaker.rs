@@ -138,7 +138,7 @@ async fn settle(server: Arc<DataServer>, target: Arc<Target>) {
         let settled = target.run(move |objects| {
             if of.may_begin_to_settle() {
                 let under_way = |name: &ObjectName| chains.under_way(of.id(), name);
-                let pace = |bytes| std::thread::sleep(time_of(bytes, rate));
+                let pace = |bytes| of.blocking().pause(time_of(bytes, rate));
                 let may_forget = || of.may_settle();
                 objects.settle(&Settling {
                     pace: &pace,
@@ -246,7 +246,7 @@ async fn note(target: &Arc<Target>, record: ScrubRecord, durable: bool) {
         return;
     }
     let noting = Arc::clone(target);
-    let _ = tokio::task::spawn_blocking(move || noting.note_scrub(record, true)).await;
+    let _ = target.blocking().run(move || noting.note_scrub(record, true)).await;
 }
 
 fn log_end(target: &Target, run: ScrubRun) {

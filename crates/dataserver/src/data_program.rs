@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use bytes::Bytes;
 use host::Repeated;
 use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
+use tokio::time::Instant;
 use wire::data::{self, Call, Reply, Run, Status};
 use wire::data::{allocate, chain, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
 use wire::data::{stat, truncate, usage, write};
@@ -220,7 +220,7 @@ impl DataProgram {
             chains.leave_by_condition(&targets, &space);
             space
         };
-        let space = tokio::task::spawn_blocking(look).await.map_err(|_| Status::Io)?;
+        let space = self.targets.blocking().run(look).await.map_err(|_| Status::Io)?;
         Ok(status::ResOk { targets: space })
     }
 

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, XattrFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, StatVfs, XattrFlags};
 use rustix::io::Errno;
 
 use crate::epoch::{ATTRIBUTE, MARK_BYTES};
+use crate::held_dir::FILE_MODE;
 
 /// Data or a hole, for [`Disk::seek`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,23 @@ pub enum Place {
 
 /// File I/O that can fail. The methods do what the kernel does; a test overrides the one that is to fail.
 pub trait Disk: Send + Sync + 'static {
+    /// Makes the file `name` in `dir`, which must not be there. The mode is for the server's user alone.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn create_file(&self, dir: &File, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(dir, name, flags, FILE_MODE)?.into())
+    }
+
+    /// Room of the file system that holds `dir`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn statvfs(&self, dir: &File) -> io::Result<StatVfs> {
+        Ok(rustix::fs::fstatvfs(dir)?)
+    }
+
     /// Reads at most as many bytes as `buffer` holds; fewer only at the end of the file.
     ///
     /// # Errors
@@ -137,6 +155,14 @@ pub trait Disk: Send + Sync + 'static {
     /// The kernel's.
     fn set_mark(&self, file: &File, mark: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::fsetxattr(file, ATTRIBUTE, mark, XattrFlags::empty())?)
+    }
+
+    /// Makes everything on the file system that holds `dir` durable.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn sync_file_system(&self, dir: &File) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(dir)?)
     }
 
     /// Makes the file's data, length and mark durable.

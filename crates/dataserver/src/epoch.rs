@@ -246,14 +246,41 @@ pub(crate) struct EpochGate {
 
 #[derive(Debug)]
 struct State {
-    /// Mark of a raise that has begun: earlier calls do not begin any more.
+    /// Mark of a raise that has begun: earlier calls do not begin any more. After one that failed it is later than the
+    /// stored one.
     announced: Mark,
     stored: Mark,
+    /// Raises under way. Other calls wait for them, so that they find a time without calls.
+    raises: usize,
+}
+
+impl State {
+    /// True if the stored mark has the epoch of a call.
+    fn has(&self, epoch: Epoch) -> bool {
+        let is_raised = self.announced.has_epochs_of(self.stored);
+        is_raised || (self.raises == 0 && self.stored.after(epoch) == Some(self.stored))
+    }
+}
+
+/// A raise under way.
+struct Raise<'a>(&'a EpochGate);
+
+impl<'a> Raise<'a> {
+    fn begin(gate: &'a EpochGate) -> Self {
+        gate.state.lock().raises += 1;
+        Self(gate)
+    }
+}
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().raises -= 1;
+    }
 }
 
 impl EpochGate {
     pub fn new(mark: Mark) -> Self {
-        Self { state: Mutex::new(State { announced: mark, stored: mark }), calls: RwLock::new(()) }
+        Self { state: Mutex::new(State { announced: mark, stored: mark, raises: 0 }), calls: RwLock::new(()) }
     }
 
     /// Lets a call with this epoch begin.
@@ -264,7 +291,7 @@ impl EpochGate {
         let state = self.state.lock();
         match state.announced.after(epoch) {
             None => Entry::Stale,
-            Some(mark) if mark == state.announced && mark.has_epochs_of(state.stored) => Entry::Entered(call),
+            Some(mark) if mark == state.announced && state.has(epoch) => Entry::Entered(call),
             Some(_) => Entry::Later,
         }
     }
@@ -282,7 +309,8 @@ impl EpochGate {
         let _alone = self.calls.write();
         let stored = self.mark();
         let mark = work(stored)?;
-        *self.state.lock() = State { announced: mark, stored: mark };
+        let mut state = self.state.lock();
+        (state.announced, state.stored) = (mark, mark);
         Ok(())
     }
 
@@ -302,8 +330,12 @@ impl EpochGate {
             let mark = state.stored.after(epoch).ok_or(ObjectError::StaleEpoch)?;
             Ok((state.stored, mark))
         };
-        announce()?;
+        let (stored, mark) = announce()?;
+        // One that finds the epoch stored waits for those under way, and changes nothing.
+        let raise = (stored != mark).then(|| Raise::begin(self));
         let _alone = self.calls.write();
+        // It ends before other calls go on.
+        let _raise = raise;
         let (stored, mark) = announce()?;
         self.state.lock().stored = work(stored, mark)?;
         Ok(())

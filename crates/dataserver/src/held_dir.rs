@@ -9,11 +9,11 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatVfs, XattrFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 /// Files that are made: for the server's user alone.
-const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Attribute that is set and removed, to see whether there are any.
 const PROBE: &str = "user.heorot.probe";
 /// Directories that are made: for the server's user alone.
@@ -119,12 +119,6 @@ impl HeldDir {
         }
     }
 
-    /// Makes the file `name`, which must not be there.
-    pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.file, name, flags, FILE_MODE)?.into())
-    }
-
     /// Makes the directory `name`, if it is not there.
     pub(crate) fn create_dir(&self, name: &str) -> io::Result<()> {
         match rustix::fs::mkdirat(&self.file, name, DIRECTORY_MODE) {
@@ -166,11 +160,6 @@ impl HeldDir {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file: File = rustix::fs::openat(&self.file, name, flags, Mode::empty())?.into();
         io::read_to_string(file)
-    }
-
-    /// Room of its file system.
-    pub(crate) fn statvfs(&self) -> io::Result<StatVfs> {
-        Ok(rustix::fs::fstatvfs(&self.file)?)
     }
 
     /// The names in it that are text, until `visit` says that it is enough.

@@ -46,10 +46,10 @@ impl Objects {
     fn create(&self, name: &ObjectName) -> Result<(), ObjectError> {
         let _name = self.name_lock(name).lock();
         self.check_not_removed(name)?;
-        let mut made = self.root.create_file(&name.path());
+        let mut made = self.disk.create_file(self.root.file(), &name.path());
         if made.as_ref().is_err_and(|e| answer_to(e) == ObjectError::NoSpace) {
             self.reclaim_some()?;
-            made = self.root.create_file(&name.path());
+            made = self.disk.create_file(self.root.file(), &name.path());
         }
         match made {
             Ok(_) => {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use host::Entropy;
-use nfs::{Peer, PeerKey};
+use nfs::{Peer, PeerKey, StreamNetwork};
 use parking_lot::Mutex;
 use wire::data;
 
@@ -33,12 +33,13 @@ pub(crate) enum Use {
 pub(crate) struct Peers {
     key: PeerKey,
     entropy: Arc<dyn Entropy>,
+    network: Arc<dyn StreamNetwork>,
     open: Mutex<BTreeMap<(SocketAddr, Use), Arc<Peer>>>,
 }
 
 impl Peers {
-    pub(crate) fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Arc<Self> {
-        Arc::new(Self { key, entropy, open: Mutex::default() })
+    pub(crate) fn new(key: PeerKey, entropy: Arc<dyn Entropy>, network: Arc<dyn StreamNetwork>) -> Arc<Self> {
+        Arc::new(Self { key, entropy, network, open: Mutex::default() })
     }
 
     /// The data server at `address`. Nothing is sent yet.
@@ -48,7 +49,10 @@ impl Peers {
             open.clear();
         }
         let program = (data::PROGRAM, data::VERSION);
-        let new = || Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)));
+        let new = || {
+            let (network, entropy) = (Arc::clone(&self.network), Arc::clone(&self.entropy));
+            Arc::new(Peer::new_on(network, address, program, self.key.clone(), entropy))
+        };
         Arc::clone(open.entry((address, purpose)).or_insert_with(new))
     }
 }

@@ -22,6 +22,7 @@ use crate::chain::Chains;
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
+use crate::environment::{Blocking, Environment};
 use crate::epoch::{Mark, ObjectRef};
 use crate::identity;
 use crate::known_targets::KnownTargets;
@@ -131,6 +132,7 @@ pub(crate) struct Targets {
     /// them.
     absent: Vec<AbsentTarget>,
     suspect: SuspectTargets,
+    blocking: Blocking,
 }
 
 impl Targets {
@@ -159,6 +161,11 @@ impl Targets {
     /// The targets that are here.
     pub(crate) fn all(&self) -> &[Arc<Target>] {
         &self.all
+    }
+
+    /// The place of their work.
+    pub(crate) fn blocking(&self) -> &Blocking {
+        &self.blocking
     }
 
     /// Targets whose disks failed.
@@ -244,15 +251,28 @@ impl DataServer {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, TargetError> {
-        let DataServerConfig { data_dir, targets, key, peer_key, name, shared_trash } = config;
-        let cluster = peer_key.cluster;
-        let (id, lock) = own_identity(&data_dir, cluster, &*entropy)?;
-        let (all, absent) = open_targets(&targets, &data_dir, cluster, &*entropy, &clock, &shared_trash)?;
-        let peers = Peers::new(peer_key.clone(), Arc::clone(&entropy));
+        Self::open_on(Environment::of_machine(clock, entropy), config, lengths)
+    }
+
+    /// [`DataServer::open`], not on a machine.
+    ///
+    /// # Errors
+    /// [`TargetError`], with the remedy.
+    pub fn open_on(
+        environment: Environment,
+        config: DataServerConfig,
+        lengths: Arc<dyn ObjectLengths>,
+    ) -> Result<Self, TargetError> {
+        let cluster = config.peer_key.cluster;
+        let (id, lock) = own_identity(&config.data_dir, cluster, &*environment.entropy)?;
+        let (all, absent) = open_targets(&config, &environment)?;
+        let DataServerConfig { data_dir, key, peer_key, name, .. } = config;
+        let Environment { clock, entropy, network, blocking, .. } = environment;
+        let peers = Peers::new(peer_key.clone(), Arc::clone(&entropy), network);
         let chains = Chains::new(Arc::clone(&clock), peers, key.clone());
         let suspect = SuspectTargets::open(&data_dir, &all);
         all.iter().for_each(|target| chains.begin_logs(target));
-        let targets = Arc::new(Targets { key, all, absent, suspect });
+        let targets = Arc::new(Targets { key, all, absent, suspect, blocking });
         let process = entropy.u64();
         let clients = Clients::new(id, Arc::clone(&clock), Arc::clone(&entropy));
         let client_networks = Arc::new(ClientNetworks::open(&data_dir));
@@ -401,19 +421,18 @@ fn own_identity(dir: &Path, cluster: [u8; 16], entropy: &dyn Entropy) -> Result<
 
 /// Opens the targets: returns the present ones and the absent ones.
 fn open_targets(
-    dirs: &[PathBuf],
-    data_dir: &Path,
-    cluster: [u8; 16],
-    entropy: &dyn Entropy,
-    clock: &Arc<dyn Clock>,
-    shared_trash: &SharedTrash,
+    config: &DataServerConfig,
+    environment: &Environment,
 ) -> Result<(Vec<Arc<Target>>, Vec<AbsentTarget>), TargetError> {
-    let mut all: Vec<Arc<Target>> = Vec::with_capacity(dirs.len());
+    let mut all: Vec<Arc<Target>> = Vec::with_capacity(config.targets.len());
     let mut absent: Vec<AbsentTarget> = Vec::new();
-    let known = KnownTargets::read(data_dir)?;
-    for dir in dirs {
-        let (clock, shared_trash) = (Arc::clone(clock), shared_trash.clone());
-        let options = TargetOptions { clock, shared_trash, ..TargetOptions::default() };
+    let known = KnownTargets::read(&config.data_dir)?;
+    let cluster = config.peer_key.cluster;
+    for dir in &config.targets {
+        let Environment { disk, clock, entropy, blocking, .. } = environment.clone();
+        let entropy = &*entropy;
+        let shared_trash = config.shared_trash.clone();
+        let options = TargetOptions { disk, clock, shared_trash, blocking, ..TargetOptions::default() };
         let opened = match Target::is_in(dir) {
             true => Target::open_with(options, dir, cluster, entropy),
             false => known.check_new(dir).and_then(|()| Target::open_with(options, dir, cluster, entropy)),

@@ -25,6 +25,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::chain::{ChainRecords, DirtyLogFile};
 use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums, ScrubRecord};
 use crate::disk::{Disk, SystemDisk};
+use crate::environment::Blocking;
 use crate::held_dir::HeldDir;
 use crate::identity::{self, Identity, IdentityError};
 use crate::object::{DIRECTORIES, ObjectName};
@@ -108,6 +109,7 @@ pub struct Target {
     scrub: Mutex<ScrubRecord>,
     chain_records: ChainRecords,
     dirty_log_file: DirtyLogFile,
+    blocking: Blocking,
     _lock: File,
 }
 
@@ -121,6 +123,8 @@ pub struct TargetOptions {
     pub clock: Arc<dyn Clock>,
     /// The trash of other targets of the process, which its own joins.
     pub shared_trash: SharedTrash,
+    /// The place of its work.
+    pub blocking: Blocking,
 }
 
 impl Default for TargetOptions {
@@ -130,6 +134,7 @@ impl Default for TargetOptions {
             open_files_max: OPEN_FILES_MAX,
             clock: Arc::new(SystemClock::default()),
             shared_trash: SharedTrash::default(),
+            blocking: Blocking::default(),
         }
     }
 }
@@ -185,8 +190,8 @@ impl Target {
         private::close_large_tree(&dir.join(TRASH_DIR)).map_err(io(CLOSE, dir))?;
         // Unsynced writes of an earlier process are in the page cache, directory entries included. The list
         // of those files is lost, so all of the file system is made durable now.
-        rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
-        let TargetOptions { disk, open_files_max, clock, shared_trash } = options;
+        let TargetOptions { disk, open_files_max, clock, shared_trash, blocking } = options;
+        disk.sync_file_system(held.file()).map_err(io("sync", dir))?;
         let log = held.child(".").and_then(|dir| ChangeLog::open(dir, &*disk));
         let (log, left) = log.map_err(io("begin the change log in", dir))?;
         let changed = left.is_all.then(|| left.changed.clone());
@@ -219,6 +224,7 @@ impl Target {
             scrub,
             chain_records,
             dirty_log_file,
+            blocking,
             _lock: lock,
         }))
     }
@@ -380,7 +386,12 @@ impl Target {
         &self.objects
     }
 
-    /// Does `work` on a thread that may block. It is carried out to its end even if the caller stops waiting.
+    /// The place of its work.
+    pub(crate) fn blocking(&self) -> &Blocking {
+        &self.blocking
+    }
+
+    /// Does `work`, which may block, at its place. It is carried out to its end even if the caller stops waiting.
     ///
     /// # Errors
     /// [`ObjectError`] of the work.
@@ -389,7 +400,7 @@ impl Target {
         work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, ObjectError> {
         let target = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || work(&target.objects)).await;
+        let done = self.blocking.run(move || work(&target.objects)).await;
         done.unwrap_or_else(|error| {
             tracing::error!(target = %self.path().display(), %error, "operation did not end");
             Err(ObjectError::Io)

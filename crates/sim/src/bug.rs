@@ -35,6 +35,8 @@ pub enum Bug {
     ClocksRace,
     /// Data servers answer REMOVE, and do not remove.
     ObjectsStay,
+    /// Disks of data servers report syncs that they have not done.
+    DataNotSynced,
 }
 
 /// State machine with [`Bug::LocksDenied`].

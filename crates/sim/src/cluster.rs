@@ -12,6 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
+use crate::copies::PACE_MS;
 use crate::data_server::{DATA_SERVERS, DataServer};
 use crate::faults::Faults;
 use crate::history::History;
@@ -19,6 +20,7 @@ use crate::member::{Member, replica_member};
 use crate::membership::Changes;
 use crate::mount::NfsClient;
 use crate::net::{Arrival, CLIENTS, LinkConditions, Net};
+use crate::object_disk::Condition;
 use crate::oracles;
 use crate::restore::OldMember;
 use crate::rng::Rng;
@@ -29,6 +31,8 @@ use crate::shared::Shared;
 const QUIET_MS: u64 = 300;
 /// Data servers of a cluster of metaservers.
 const DATA_SERVER_COUNT: u64 = 2;
+/// Whole data servers of a cluster.
+const WHOLE_DATA_SERVER_COUNT: u64 = 3;
 /// Longest time in which a member answers with a backup.
 const BACKUP_MS_MAX: u64 = 500;
 /// Longest time of a join.
@@ -76,6 +80,9 @@ pub fn run(scenario: &Scenario) -> Outcome {
     }
     if cluster.shared.serves && findings.is_empty() {
         findings.extend(cluster.come_to_rest().err().map(|why| format!("objects: {why}")));
+        if cluster.shared.has_whole_data_servers {
+            findings.extend(cluster.copies_come_to_rest().err().map(|why| format!("copies: {why}")));
+        }
     }
     findings.extend(oracles::judge(&cluster.shared, &cluster.members));
     let claims = cluster.shared.claims().all.len();
@@ -119,7 +126,9 @@ impl Cluster {
         let (mut data_servers, mut nfs_clients) = (vec![], vec![]);
         if shared.serves {
             let data_server = |n| DataServer::new(DATA_SERVERS + n, count, &shared, rng.fork());
-            data_servers.extend((0..DATA_SERVER_COUNT).map(data_server));
+            let count =
+                if shared.has_whole_data_servers { WHOLE_DATA_SERVER_COUNT } else { DATA_SERVER_COUNT };
+            data_servers.extend((0..count).map(data_server));
             let nfs_client = |n| NfsClient::new(CLIENTS + n, count, &shared, rng.fork());
             nfs_clients.extend((0..client_count).map(nfs_client));
         }
@@ -334,6 +343,14 @@ impl Cluster {
         }
         for server in &mut self.data_servers {
             (server.stalled_until_ms, server.starts_at_ms) = (0, 1);
+            if let Some(disk) = server.disk() {
+                disk.set_condition(Condition::Works);
+                disk.set_pace(PACE_MS);
+                disk.cut_power_after(u64::MAX);
+            }
+            if std::mem::take(&mut server.must_restart) {
+                server.kill();
+            }
         }
         self.nfs_clients.iter_mut().for_each(|client| client.starts_at_ms = 1);
     }

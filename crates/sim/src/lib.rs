@@ -10,6 +10,7 @@ mod choose;
 mod claims;
 mod client;
 mod cluster;
+mod copies;
 mod data_server;
 mod disk;
 mod faults;
@@ -19,8 +20,11 @@ mod member;
 mod membership;
 mod mount;
 mod net;
+mod object_disk;
 mod objects;
 mod oracles;
+mod plain_data_server;
+mod records;
 mod reference;
 mod request;
 mod restore;
@@ -32,6 +36,7 @@ mod shared;
 mod store;
 mod stream_network;
 mod streams;
+mod whole_data_server;
 mod wires;
 
 /// Plain model of the state machine, with which the state machine's own tests compare it.

@@ -7,8 +7,10 @@ use crate::bug::Bug;
 pub enum Kind {
     /// Replicas, and clients that speak to them.
     Replicas,
-    /// Metaservers over replicas, data servers and NFS clients.
+    /// Metaservers over replicas, plain data servers and NFS clients.
     Metaservers,
+    /// The same with whole data servers, which keep copies.
+    Copies,
 }
 
 /// Scenario of a run.
@@ -37,5 +39,11 @@ impl Scenario {
     #[must_use]
     pub fn of_metaservers(seed: u64) -> Self {
         Self { kind: Kind::Metaservers, faults_ms: 20_000, ..Self::from_seed(seed) }
+    }
+
+    /// A scenario of metaservers and of data servers that keep copies.
+    #[must_use]
+    pub fn of_copies(seed: u64) -> Self {
+        Self { kind: Kind::Copies, ..Self::of_metaservers(seed) }
     }
 }

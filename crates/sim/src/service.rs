@@ -47,6 +47,15 @@ pub struct SimClock {
     clock_offset_ms: Arc<AtomicI64>,
 }
 
+impl SimClock {
+    /// The clock of a process that begins now.
+    #[must_use]
+    pub fn begin(shared: &Arc<Shared>, clock_offset_ms: &Arc<AtomicI64>) -> Self {
+        let (shared, clock_offset_ms) = (Arc::clone(shared), Arc::clone(clock_offset_ms));
+        Self { began: Instant::now(), shared, clock_offset_ms }
+    }
+}
+
 impl Clock for SimClock {
     fn wall(&self) -> WallTime {
         let time = time_of_day(&self.shared, self.clock_offset_ms.load(Ordering::Relaxed));
@@ -135,12 +144,13 @@ impl Place {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         replica.ready().await.map_err(|e| e.to_string())?;
-        let begin = (self.id == 1).then(|| begin(self.shared.leases));
+        let begin = (self.id == 1).then(|| begin(&self.shared));
         let config = MetaserverConfig { volume: 1, cluster: peer_key().cluster, begin };
-        let (began, clock_offset_ms) = (Instant::now(), Arc::clone(&self.clock_offset_ms));
-        let clock = Arc::new(SimClock { began, shared: Arc::clone(&self.shared), clock_offset_ms });
+        let clock = Arc::new(SimClock::begin(&self.shared, &self.clock_offset_ms));
         let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::new(self.random));
-        let network = Arc::new(SimNetwork::new(self.address, &self.shared).with_disk(&self.disk));
+        let disk = self.disk.clone();
+        let network = SimNetwork::new(self.address, &self.shared).with_power(move || disk.is_dead());
+        let network = Arc::new(network);
         let made = Metaserver::new_on(network, config, replica, handle_key(), peer_key(), clock, entropy);
         let metaserver = made.map_err(|e| e.to_string())?;
         metaserver.follow_others(follower);
@@ -154,14 +164,15 @@ impl Place {
 }
 
 /// What the cluster begins with.
-fn begin(read_leases: bool) -> Begin {
+fn begin(shared: &Shared) -> Begin {
     let mut begin = Begin::for_everybody(Rules::OPEN);
-    let read_leases = if read_leases { "true" } else { "false" };
+    let read_leases = if shared.leases { "true" } else { "false" };
+    let copies = shared.copies.to_string();
     let settings = [
         ("lease", LEASE_SET),
         ("stripe_columns", "2"),
-        // The simulated data servers keep no copies.
-        ("stripe_copies", "1"),
+        ("stripe_unit", "64KiB"),
+        ("stripe_copies", &copies),
         ("read_leases", read_leases),
     ];
     for (key, value) in settings {

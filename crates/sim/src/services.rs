@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 use crate::data_server::DataServer;
 use crate::faults::Faults;
 use crate::mount::NfsClient;
+use crate::object_disk::ObjectDisk;
 use crate::rng::Rng;
 use crate::service::LEASE;
 
@@ -42,10 +43,21 @@ impl Cluster {
         wakers.into_iter().for_each(std::task::Waker::wake);
         for server in &mut self.data_servers {
             if !server.runs() && now_ms >= server.starts_at_ms && server.starts_at_ms > 0 {
+                self.shared.note(|| format!("data server {} starts", server.address));
                 server.start();
             }
             if now_ms >= server.stalled_until_ms {
                 server.advance(1);
+            }
+            if server.has_ended() {
+                self.shared.note(|| format!("data server {} has ended", server.address));
+                server.kill();
+                server.starts_at_ms = now_ms + self.rng.within(200..=1000);
+            }
+            if server.disk().is_some_and(ObjectDisk::is_dead) {
+                self.shared.note(|| format!("data server {}: the power goes", server.address));
+                server.lose_power();
+                server.starts_at_ms = now_ms + self.rng.within(50..=2000);
             }
         }
         let _runtime = self.clients.enter();
@@ -80,6 +92,9 @@ impl Cluster {
                 if self.shared.now_ms() >= next_ms {
                     next_ms = self.shared.now_ms() + rng.within(100..=BETWEEN_MS_MAX);
                     self.trouble_services(rng);
+                    if self.shared.has_whole_data_servers {
+                        self.trouble_disks(rng);
+                    }
                 }
                 self.step();
             }
@@ -169,7 +184,7 @@ impl Cluster {
     fn orphan(&self) -> Result<Option<String>, String> {
         let store = self.members[0].store.now();
         for server in &self.data_servers {
-            for (inode, generation, column) in server.objects.lock().all() {
+            for (inode, generation, column) in server.objects() {
                 let file = read::generation(&store, InodeId(inode)).map_err(|e| e.to_string())?;
                 if file != Some(generation) {
                     return Ok(Some(format!(

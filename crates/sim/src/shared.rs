@@ -11,6 +11,7 @@ use crate::claims::Claims;
 use crate::history::History;
 use crate::membership::MembershipScenario;
 use crate::net::Net;
+use crate::records::Records;
 use crate::restore::Backup;
 use crate::rng::Rng;
 use crate::scenario::{Kind, Scenario};
@@ -18,6 +19,9 @@ use crate::streams::Streams;
 
 /// Difference of the seeds of streams and of everything else.
 const STREAMS: u64 = 0x5354_5245_414d_5300;
+
+/// Copies of new files, by the seed.
+const COPIES: [u8; 8] = [2, 2, 3, 2, 1, 2, 3, 2];
 
 /// Findings about tables that are enough.
 const TABLE_FINDINGS_MAX: usize = 5;
@@ -30,6 +34,7 @@ pub struct Shared {
     streams: Mutex<Streams>,
     history: Mutex<History>,
     claims: Mutex<Claims>,
+    records: Mutex<Records>,
     calm: Mutex<Vec<(u64, u64)>>,
     /// Index up to which tables were judged, and the findings.
     tables: Mutex<(u64, Vec<String>)>,
@@ -39,6 +44,10 @@ pub struct Shared {
     backup: Mutex<Option<Backup>>,
     /// True if members are metaservers, with NFS clients and data servers.
     pub serves: bool,
+    /// True if the data servers are the real ones.
+    pub has_whole_data_servers: bool,
+    /// Copies of new files.
+    pub copies: u8,
     /// True if NFS clients hold locks and layouts for longer, and truncate more.
     pub clients_linger: bool,
     /// True if a backup is taken and the group restored from it.
@@ -58,7 +67,8 @@ impl Shared {
     #[must_use]
     pub fn new(net: Net, history: History, scenario: &Scenario) -> Self {
         let Scenario { seed, bug, kind, .. } = *scenario;
-        let serves = kind == Kind::Metaservers;
+        let serves = kind != Kind::Replicas;
+        let has_whole_data_servers = kind == Kind::Copies;
         Self {
             now_ms: AtomicU64::new(0),
             ending: AtomicBool::new(false),
@@ -67,6 +77,7 @@ impl Shared {
             streams: Mutex::new(Streams::new(Rng::new(seed ^ STREAMS))),
             history: Mutex::new(history),
             claims: Mutex::default(),
+            records: Mutex::default(),
             calm: Mutex::default(),
             tables: Mutex::default(),
             failures: Mutex::default(),
@@ -75,6 +86,8 @@ impl Shared {
             backup: Mutex::default(),
             restores: seed % 10 == 7 && !serves,
             serves,
+            has_whole_data_servers,
+            copies: if has_whole_data_servers { COPIES[(seed % 8) as usize] } else { 1 },
             clients_linger: seed % 2 == 1,
             bug,
             leases: !seed.is_multiple_of(4),
@@ -110,6 +123,11 @@ impl Shared {
     /// What NFS clients know.
     pub fn claims(&self) -> MutexGuard<'_, Claims> {
         self.claims.lock()
+    }
+
+    /// Records of NFS clients.
+    pub fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock()
     }
 
     /// Notes a time without faults.

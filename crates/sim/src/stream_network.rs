@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 use nfs::{Stream, StreamFuture, StreamListener, StreamNetwork, StreamWriter};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::disk::SimDisk;
 use crate::net::Address;
 use crate::shared::Shared;
 
@@ -32,11 +31,14 @@ fn machine(at: SocketAddr) -> io::Result<Address> {
     }
 }
 
+/// Says if the power of a machine has gone.
+pub type PowerIsGone = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Network as one machine sees it.
 pub struct SimNetwork {
     from: Address,
-    /// Disk of the machine, if it has one: when the power goes, no word leaves the machine any more.
-    disk: Option<SimDisk>,
+    /// If the machine has a disk: when the power goes, no word leaves the machine any more.
+    power_is_gone: Option<PowerIsGone>,
     shared: Arc<Shared>,
 }
 
@@ -44,18 +46,19 @@ impl SimNetwork {
     /// Network of the machine at `from`.
     #[must_use]
     pub fn new(from: Address, shared: &Arc<Shared>) -> Self {
-        Self { from, disk: None, shared: Arc::clone(shared) }
+        Self { from, power_is_gone: None, shared: Arc::clone(shared) }
     }
 
-    /// The same of a machine with this disk.
+    /// The same of a machine whose power may go.
     #[must_use]
-    pub fn with_disk(self, disk: &SimDisk) -> Self {
-        Self { disk: Some(disk.clone()), ..self }
+    pub fn with_power(self, is_gone: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { power_is_gone: Some(Arc::new(is_gone)), ..self }
     }
 
     /// Both halves of a stream's end.
     fn opened(&self, stream: u64, end: usize, local: Address, peer: Address) -> Stream {
-        let half = || Half { stream, end, disk: self.disk.clone(), shared: Arc::clone(&self.shared) };
+        let (gone, shared) = (&self.power_is_gone, &self.shared);
+        let half = || Half { stream, end, power_is_gone: gone.clone(), shared: Arc::clone(shared) };
         Stream {
             reader: Box::new(half()),
             writer: Box::new(half()),
@@ -96,7 +99,8 @@ impl StreamNetwork for SimNetwork {
         Box::pin(async move {
             let at = machine(at)?;
             let number = self.shared.streams().listen(at);
-            let network = Self { from: self.from, disk: self.disk.clone(), shared: Arc::clone(&self.shared) };
+            let (power_is_gone, shared) = (self.power_is_gone.clone(), Arc::clone(&self.shared));
+            let network = Self { from: self.from, power_is_gone, shared };
             let listener: Box<dyn StreamListener> = Box::new(SimListener { at, number, network });
             Ok(listener)
         })
@@ -135,7 +139,7 @@ impl Drop for SimListener {
 struct Half {
     stream: u64,
     end: usize,
-    disk: Option<SimDisk>,
+    power_is_gone: Option<PowerIsGone>,
     shared: Arc<Shared>,
 }
 
@@ -155,7 +159,7 @@ impl AsyncRead for Half {
 
 impl AsyncWrite for Half {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        if self.disk.as_ref().is_some_and(SimDisk::is_dead) {
+        if self.power_is_gone.as_ref().is_some_and(|is_gone| is_gone()) {
             return Poll::Ready(Ok(data.len()));
         }
         let conditions = self.shared.net().conditions;

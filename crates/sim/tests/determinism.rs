@@ -4,6 +4,7 @@ use sim::{Outcome, Scenario, run};
 
 const SEEDS: u64 = 25;
 const METASERVER_SEEDS: u64 = 8;
+const COPIES_SEEDS: u64 = 6;
 
 fn same_twice(seeds: u64, scenario: fn(u64) -> Scenario) {
     let runs = |seed| -> [Outcome; 2] {
@@ -28,4 +29,9 @@ fn the_same_seed_twice_is_the_same_to_the_last_message_and_another_is_not() {
 #[test]
 fn the_same_seed_of_metaservers_twice_is_the_same_and_another_is_not() {
     same_twice(METASERVER_SEEDS, Scenario::of_metaservers);
+}
+
+#[test]
+fn the_same_seed_of_copies_twice_is_the_same_and_another_is_not() {
+    same_twice(COPIES_SEEDS, Scenario::of_copies);
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{number, run_all};
+use common::{log, number, run_all};
 use sim::{Scenario, run};
 
 /// Number of seeds in CI.
@@ -24,6 +24,7 @@ fn what_was_found_once_is_not_found_again() {
 #[test]
 fn whatever_happens_to_metaservers_clients_keep_what_they_were_promised() {
     if let Some(seed) = number("HEOROT_SIM_METASERVERS_SEED") {
+        log();
         let outcome = run(&Scenario { prints: true, ..Scenario::of_metaservers(seed) });
         assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
         return;

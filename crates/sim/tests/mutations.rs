@@ -105,3 +105,8 @@ fn a_lease_that_runs_out_too_soon_costs_a_good_client_its_state() {
 fn objects_that_stay_are_found() {
     found_by_clients(Bug::ObjectsStay, &["objects"]);
 }
+
+#[test]
+fn a_disk_of_a_data_server_that_does_not_sync_loses_records() {
+    found_in(Bug::DataNotSynced, &["records"], Scenario::of_copies);
+}

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{number, run_all};
+use common::{log, number, run_all};
 use sim::{Scenario, run};
 
 /// Number of seeds in CI.
@@ -24,6 +24,7 @@ fn what_was_found_once_is_not_found_again() {
 #[test]
 fn whatever_happens_to_a_cluster_its_clients_see_one_file_system() {
     if let Some(seed) = number("HEOROT_SIM_SEED") {
+        log();
         let outcome = run(&Scenario { prints: true, ..Scenario::from_seed(seed) });
         assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
         return;

@@ -20,7 +20,7 @@
 //! A process that starts may hear of a version from before its start. So the first one that it hears of never counts as
 //! one in which all are in, but for the first version of the chain.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -51,13 +51,13 @@ struct Log {
     /// True if all members are in: then nothing is noted.
     is_whole: bool,
     /// Targets for which the log is complete, each with the latest version in which it was in.
-    covers: HashMap<u64, u32>,
+    covers: BTreeMap<u64, u32>,
     objects: DirtyObjects,
     /// All objects may be dirty: there are too many, or they are not known.
     is_overfull: bool,
     /// Objects that were not here when a forwarded change came, while the member was refilled: true for those that the
     /// head was told of. The others may lack what they had before.
-    made: HashMap<ObjectName, bool>,
+    made: BTreeMap<ObjectName, bool>,
     /// True if the head refills this member by logs.
     is_asked: bool,
     /// Target here that is refilled.
@@ -90,8 +90,8 @@ pub(crate) struct DirtyLog {
 #[derive(Default)]
 struct Logs {
     /// Targets of this server.
-    own: HashSet<u64>,
-    of: HashMap<u64, Log>,
+    own: BTreeSet<u64>,
+    of: BTreeMap<u64, Log>,
     /// Dirty objects and ranges of all.
     weight: usize,
 }
@@ -177,9 +177,9 @@ impl DirtyLog {
     /// Returns the target here that has been taken in although it has objects that the head does not know to be
     /// incomplete: it must leave, and be compared whole.
     pub(super) fn hear(&self, told: &data::Chain) -> Option<u64> {
-        let members: HashSet<u64> = told.members.iter().map(|member| member.target).collect();
+        let members: BTreeSet<u64> = told.members.iter().map(|member| member.target).collect();
         let with = |state| told.members.iter().filter(move |member| member.state == state);
-        let members_in: HashMap<u64, u32> =
+        let members_in: BTreeMap<u64, u32> =
             with(MemberState::In).map(|member| (member.target, told.version)).collect();
         let mut logs = self.logs.lock();
         let logs = &mut *logs;
@@ -303,7 +303,7 @@ impl DirtyLog {
     }
 
     /// The others are no chains of this server any more.
-    pub(super) fn keep(&self, chains: &HashSet<u64>) {
+    pub(super) fn keep(&self, chains: &BTreeSet<u64>) {
         let mut logs = self.logs.lock();
         logs.of.retain(|chain, _| chains.contains(chain));
         logs.weight = logs.of.values().map(weight).sum();

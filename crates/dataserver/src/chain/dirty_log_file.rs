@@ -15,14 +15,14 @@
 //! next process: dirty log = `unsettled` + change log
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use host::SystemFiles;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::dirty_log::{DirtyLog, DirtyObjects, OBJECTS_MAX};
 use super::records::ChainRecords;
@@ -67,7 +67,7 @@ impl DirtyLogFile {
     pub(crate) fn open(
         dir: &Path,
         objects: &Objects,
-        changed: Option<HashMap<ObjectName, LeftObject>>,
+        changed: Option<BTreeMap<ObjectName, LeftObject>>,
         chains: impl Iterator<Item = u64>,
     ) -> Self {
         let path = dir.join(FILE);

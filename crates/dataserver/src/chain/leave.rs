@@ -43,7 +43,7 @@ impl Chains {
         let leaves = self.table.leave(chain, found.handle.target);
         if leaves && !found.target.objects().lost() {
             let target = Arc::clone(&found.target);
-            tokio::task::spawn_blocking(move || target.chain_records().write_down());
+            found.target.blocking().begin(move || target.chain_records().write_down());
         }
         if leaves && self.may_warn() {
             tracing::error!(

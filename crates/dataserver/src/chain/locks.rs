@@ -1,7 +1,7 @@
 //! Locks of ranges of objects: shared for reads, alone for changes, granted in the order in which they were
 //! asked for.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 /// The locks. Their number is that of the calls under way, which the memory for calls bounds.
 #[derive(Default)]
 pub(crate) struct RangeLocks {
-    objects: Mutex<HashMap<Key, Queue>>,
+    objects: Mutex<BTreeMap<Key, Queue>>,
 }
 
 /// Locks of one object, held and asked for, oldest first.

@@ -48,6 +48,7 @@ mod locks;
 mod member;
 mod mend;
 mod metrics;
+mod news;
 mod objects;
 mod read;
 mod records;
@@ -60,7 +61,7 @@ mod stuck;
 mod table;
 mod tell;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +128,7 @@ impl Caller {
 }
 
 /// Sender of changes to a member. In one version of a chain, each is one server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Sender {
     /// The member before this one.
     Forwards,
@@ -188,7 +189,7 @@ pub(crate) struct Chains {
     metrics: Arc<ChainMetrics>,
     /// Latest connection that changes of a version have come by, by chain and target: two for each chain
     /// here.
-    senders: Mutex<HashMap<SenderKey, (u32, ConnectionId)>>,
+    senders: Mutex<BTreeMap<SenderKey, (u32, ConnectionId)>>,
     unanswered: Arc<Semaphore>,
     led: Arc<Semaphore>,
     forwarded: Arc<Semaphore>,

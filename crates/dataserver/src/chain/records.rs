@@ -20,7 +20,7 @@
 //! The file is written soon after: a disk that is slow holds up no change of a chain. But a member counts as refilled
 //! only when the head has written that it was: from then on it may go on alone, and the head's record must lead to it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -117,7 +117,7 @@ impl ChainRecords {
     /// others.
     pub(super) fn note(&self, target: u64, told: &[data::Chain], are_all: bool) {
         if are_all {
-            let ids: HashSet<u64> = told.iter().map(|chain| chain.id).collect();
+            let ids: BTreeSet<u64> = told.iter().map(|chain| chain.id).collect();
             self.clear_was_in(|chain| !ids.contains(&chain));
         }
         let mut known = self.known.lock();
@@ -314,8 +314,8 @@ impl Targets {
     pub(crate) fn write_chains(&self) {
         for target in self.all() {
             if target.chain_records().has_news() && !target.objects().lost() {
-                let target = std::sync::Arc::clone(target);
-                tokio::task::spawn_blocking(move || target.chain_records().write_down());
+                let written = std::sync::Arc::clone(target);
+                target.blocking().begin(move || written.chain_records().write_down());
             }
         }
     }

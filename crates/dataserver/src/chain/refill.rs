@@ -14,7 +14,7 @@
 //! once stays equal. A change that began under the version before ends only when the member has it, too
 //! (`chain::forward`). A new version begins the refilling anew: it reads again, and sends only what differs.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ pub(super) struct Refill {
 
 /// Members that were refilled, by chain, and the version.
 #[derive(Default)]
-pub(super) struct RefilledMembers(Mutex<HashMap<u64, (u32, Vec<u64>)>>);
+pub(super) struct RefilledMembers(Mutex<BTreeMap<u64, (u32, Vec<u64>)>>);
 
 impl RefilledMembers {
     fn has(&self, chain: &Chain, target: u64) -> bool {
@@ -142,8 +142,9 @@ impl Chains {
             }
             self.metrics.refilling.set(running.len() as i64);
             tokio::select! {
+                biased;
                 // Also each extension of the lease: once a second.
-                changed = news.changed() => if changed.is_err() { return },
+                () = news.changed() => {}
                 Some(ended) = running.join_next() => match ended {
                     Ok(chain) => refilled.retain(|id| *id != chain),
                     Err(error) => {

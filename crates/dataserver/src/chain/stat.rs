@@ -133,6 +133,7 @@ impl Chains {
                 let args = member::Args { handle: handle.seal_for(found.holder, &self.key), change };
                 let peer = self.peers.get(other.address, Use::Fetch);
                 let answer: Result<member::Res, _> = tokio::select! {
+                    biased;
                     answer = peer.call(Procedure::Member as u32, &args, TELL_TIME_MAX) => answer,
                     () = self.table.later_than(id, chain.version) => { done = false; break }
                 };

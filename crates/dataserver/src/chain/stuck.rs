@@ -2,7 +2,7 @@
 //! it; and they hold the locks of their ranges meanwhile, here and at the head. The head must not wait for
 //! these locks when it mends the block.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use super::locks::Key;
 
 /// The changes. Their number is bounded by that of the calls under way.
 #[derive(Default)]
-pub(super) struct StuckChanges(Mutex<HashMap<Key, Vec<Range<u64>>>>);
+pub(super) struct StuckChanges(Mutex<BTreeMap<Key, Vec<Range<u64>>>>);
 
 /// A change that waits, until this is dropped.
 pub(super) struct Stuck<'a> {

@@ -2,7 +2,7 @@
 //! that starts serves no column with copies until it has a lease and its chains: the records of chains on its targets
 //! serve restores alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use host::Clock;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use wire::data::{self, MemberState, WriteVerifier};
 
 use super::dirty_log::DirtyLog;
+use super::news::{News, NewsReader};
 
 /// Chains that are kept: 64 for each of 1024 targets, far more than one server has.
 const CHAINS_MAX: usize = 65_536;
@@ -120,20 +120,20 @@ pub(crate) struct ChainTable {
     /// True if the server stops.
     takes_no_lease: AtomicBool,
     /// Counts the changes of the table and of the lease.
-    news: watch::Sender<u64>,
+    news: Arc<News>,
 }
 
 #[derive(Default)]
 struct State {
-    chains: HashMap<u64, Arc<Chain>>,
+    chains: BTreeMap<u64, Arc<Chain>>,
     /// End of the lease by the monotonic clock.
     lease_until: Duration,
     /// Version of the cluster map whose chains are all here; 0: none.
     map_version: u64,
     /// Chains that a target here leaves, with the version that it left and its id: see [`ChainTable::leave`].
-    left: HashMap<u64, (u32, u64)>,
+    left: BTreeMap<u64, (u32, u64)>,
     /// Chains that no target here is a member of any more, with the last known version.
-    dropped: HashMap<u64, u32>,
+    dropped: BTreeMap<u64, u32>,
 }
 
 impl State {
@@ -149,7 +149,7 @@ impl ChainTable {
             dirty,
             state: Mutex::default(),
             takes_no_lease: AtomicBool::new(false),
-            news: watch::Sender::new(0),
+            news: Arc::default(),
         }
     }
 
@@ -198,7 +198,7 @@ impl ChainTable {
     pub(crate) fn tell_all(&self, map_version: u64, chains: &[data::Chain]) -> Vec<(u64, u64)> {
         let mut state = self.state.lock();
         if map_version > state.map_version {
-            let told: HashSet<u64> = chains.iter().map(|chain| chain.id).collect();
+            let told: BTreeSet<u64> = chains.iter().map(|chain| chain.id).collect();
             let gone = |chain: &Arc<Chain>| (chain.id, chain.version);
             let gone: Vec<(u64, u32)> =
                 state.chains.values().filter(|chain| !told.contains(&chain.id)).map(gone).collect();
@@ -268,7 +268,7 @@ impl ChainTable {
     }
 
     fn notify(&self) {
-        self.news.send_modify(|count| *count = count.wrapping_add(1));
+        self.news.tell();
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Chain>> {
@@ -330,15 +330,13 @@ impl ChainTable {
             found => return found,
         }
         let found = async {
-            let mut news = self.news.subscribe();
+            let mut news = self.news.reader();
             loop {
                 match find() {
                     Err(NotServing::Waits) => {}
                     found => return found,
                 }
-                if news.changed().await.is_err() {
-                    return Err(NotServing::Waits);
-                }
+                news.changed().await;
             }
         };
         tokio::time::timeout(hold, found).await.unwrap_or(Err(NotServing::Waits))
@@ -378,11 +376,10 @@ impl ChainTable {
 
     /// Waits until the chain has a later version than this, or no target here is a member any more.
     pub(crate) async fn later_than(&self, id: u64, version: u32) {
-        let mut news = self.news.subscribe();
+        let mut news = self.news.reader();
         let is_dropped = || self.state.lock().dropped.contains_key(&id);
         while self.get(id).is_none_or(|chain| chain.version <= version) && !is_dropped() {
-            // The sender is in this table, and lives as long.
-            let _ = news.changed().await;
+            news.changed().await;
         }
     }
 
@@ -392,16 +389,16 @@ impl ChainTable {
     }
 
     /// News of each change of the table and of the lease.
-    pub(crate) fn news(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+    pub(super) fn news(&self) -> NewsReader {
+        self.news.reader()
     }
 
     /// Waits until `target` is not the head of the chain.
     pub(crate) async fn other_head_than(&self, id: u64, target: u64) {
-        let mut news = self.news.subscribe();
+        let mut news = self.news.reader();
         let is_dropped = || self.state.lock().dropped.contains_key(&id);
         while self.get(id).is_none_or(|chain| chain.is_head(target)) && !is_dropped() {
-            let _ = news.changed().await;
+            news.changed().await;
         }
     }
 }

@@ -177,7 +177,7 @@ impl Objects {
             let _name = self.name_lock(name).lock();
             self.check_not_removed(name)?;
             let path = name.path() + SUFFIX;
-            let made = match self.root.create_file(&path) {
+            let made = match self.disk.create_file(self.root.file(), &path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.root.open_file(&path),
                 made => made,
             };

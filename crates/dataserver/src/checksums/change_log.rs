@@ -16,7 +16,7 @@
 //!
 //! At each start the log begins anew, as a new file full of zeros.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
@@ -71,7 +71,7 @@ struct State {
     /// Records in the file.
     written: usize,
     number: u64,
-    changed: HashMap<ObjectName, Changed>,
+    changed: BTreeMap<ObjectName, Changed>,
 }
 
 /// The log. One for each target.
@@ -121,7 +121,7 @@ impl Record {
 }
 
 /// Applies a record to the objects that changed.
-fn apply(changed: &mut HashMap<ObjectName, Changed>, record: Record) {
+fn apply(changed: &mut BTreeMap<ObjectName, Changed>, record: Record) {
     match record.kind {
         CHANGES => {
             let object = changed.entry(record.name).or_default();
@@ -142,8 +142,8 @@ fn apply(changed: &mut HashMap<ObjectName, Changed>, record: Record) {
 
 /// The objects that a log names as changed. A record that was not synced may be missing or torn, and nothing
 /// depends on it; the others count. Also whether all records are sound, or zeros.
-fn replay(bytes: &[u8]) -> (HashMap<ObjectName, Changed>, bool) {
-    let (mut changed, mut are_sound) = (HashMap::new(), true);
+fn replay(bytes: &[u8]) -> (BTreeMap<ObjectName, Changed>, bool) {
+    let (mut changed, mut are_sound) = (BTreeMap::new(), true);
     for bytes in bytes.as_chunks::<RECORD_BYTES>().0 {
         match Record::from_bytes(bytes) {
             Some(record) => apply(&mut changed, record),
@@ -165,7 +165,7 @@ pub(crate) struct LeftObject {
 /// What the last process had not settled when it ended.
 pub(crate) struct Left {
     /// Objects that changed.
-    pub changed: HashMap<ObjectName, LeftObject>,
+    pub changed: BTreeMap<ObjectName, LeftObject>,
     /// False if there was no log, or a damaged record: there may be more regions.
     pub is_all: bool,
 }
@@ -180,7 +180,7 @@ impl ChangeLog {
                 io::Read::read_to_end(&mut file, &mut bytes)?;
                 replay(&bytes)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (HashMap::new(), false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), false),
             Err(error) => return Err(error),
         };
         let of = |object: &Changed| LeftObject { regions: object.regions().0, chain: object.chain };
@@ -298,14 +298,14 @@ fn begin(
     dir: &HeldDir,
     disk: &dyn Disk,
     mut number: u64,
-    changed: HashMap<ObjectName, Changed>,
+    changed: BTreeMap<ObjectName, Changed>,
 ) -> io::Result<State> {
     match dir.remove_file(NEXT) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let file = dir.create_file(NEXT)?;
-    let mut fresh = HashMap::with_capacity(changed.len());
+    let file = disk.create_file(dir.file(), NEXT)?;
+    let mut fresh = BTreeMap::new();
     let mut bytes = Vec::new();
     for (name, object) in changed {
         let mut records = Vec::new();
@@ -337,7 +337,7 @@ mod tests {
         ObjectName { inode, column: 0, volume: 1, generation: 1 }
     }
 
-    fn open(dir: &std::path::Path) -> (ChangeLog, HashMap<ObjectName, LeftObject>) {
+    fn open(dir: &std::path::Path) -> (ChangeLog, BTreeMap<ObjectName, LeftObject>) {
         let is_new = !dir.join(FILE).exists();
         let (log, left) = ChangeLog::open(HeldDir::open(dir).unwrap(), &SystemDisk).unwrap();
         assert_eq!(left.is_all, !is_new);

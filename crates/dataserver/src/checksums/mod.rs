@@ -38,7 +38,7 @@ mod shorten;
 mod sum_file;
 mod verify;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -76,7 +76,7 @@ pub(crate) struct Checksums {
     pub log: ChangeLog,
     /// Regions whose sums need not fit their data: they were changing when the last process ended, or have
     /// no sums. Such a region is verified by nobody until it is settled.
-    pub doubts: Mutex<HashMap<ObjectName, Regions>>,
+    pub doubts: Mutex<BTreeMap<ObjectName, Regions>>,
     pub findings: Findings,
     /// Held by the thread that settles.
     pub settling: Mutex<()>,
@@ -85,7 +85,7 @@ pub(crate) struct Checksums {
 }
 
 impl Checksums {
-    pub(crate) fn new(log: ChangeLog, doubts: HashMap<ObjectName, Regions>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(log: ChangeLog, doubts: BTreeMap<ObjectName, Regions>, clock: Arc<dyn Clock>) -> Self {
         Self {
             log,
             doubts: Mutex::new(doubts),

@@ -130,6 +130,18 @@ fn a_raise_refuses_earlier_calls_and_waits_for_those_under_way() {
 }
 
 #[test]
+fn a_raise_that_failed_holds_up_no_call_that_has_the_epoch() {
+    let gate = EpochGate::new(mark(3, 2));
+    let failed = gate.alone(server(4, 2), |_, _| Err(ObjectError::NoSpace));
+    assert_eq!(failed, Err(ObjectError::NoSpace));
+    assert!(matches!(gate.enter(layout(2)), Entry::Entered(_)), "of a client, which has no part in it");
+    assert!(matches!(gate.enter(server(3, 2)), Entry::Stale), "it was announced");
+    assert!(matches!(gate.enter(server(4, 2)), Entry::Later));
+    assert_eq!(gate.alone(server(4, 2), |_, mark| Ok(mark)), Ok(()));
+    assert!(matches!(gate.enter(server(4, 2)), Entry::Entered(_)));
+}
+
+#[test]
 fn an_object_gets_its_chain_when_the_calls_under_way_have_ended() {
     let gate = EpochGate::new(mark(3, 2));
     let Entry::Entered(call) = gate.enter(server(3, 2)) else { panic!("it is the object's") };

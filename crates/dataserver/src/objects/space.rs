@@ -27,7 +27,7 @@ impl Objects {
     /// # Errors
     /// [`ObjectError`].
     pub fn space(&self) -> Result<Space, ObjectError> {
-        let stat = self.root.statvfs().map_err(|error| {
+        let stat = self.disk.statvfs(self.root.file()).map_err(|error| {
             tracing::debug!(target = %self.root.path().display(), %error, "statvfs failed");
             ObjectError::Io
         })?;
@@ -46,7 +46,7 @@ impl Objects {
 
     /// Bytes that may be used as long as nothing is taken from the trash.
     pub(crate) fn usable_bytes(&self) -> Result<u64, ObjectError> {
-        let stat = self.root.statvfs().map_err(|_| ObjectError::Io)?;
+        let stat = self.disk.statvfs(self.root.file()).map_err(|_| ObjectError::Io)?;
         Ok(usable(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
 }

@@ -33,7 +33,7 @@ impl JoinRequest {
 }
 
 /// Clock of this machine, in milliseconds since 1970.
-pub(crate) fn clock_ms() -> u64 {
+fn clock_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

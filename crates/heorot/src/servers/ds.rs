@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dataserver::{Checks, DataServer, DataServerConfig, SharedTrash};
+use dataserver::{Checks, DataServer, DataServerConfig, Reached, SharedTrash};
 use host::{SystemClock, SystemEntropy};
 use nfs::{Limits, Server};
 use tokio::task::JoinHandle;
@@ -21,7 +21,7 @@ use crate::node::secret::{Secret, SecretError};
 use crate::node::supervisor::say_ready;
 use crate::process::notify;
 use crate::servers::address_holder::AddressHolder;
-use crate::servers::heartbeat::{MetaserverLengths, Reached, beat, write_networks};
+use crate::servers::heartbeat::{MetaserverLengths, beat, write_networks};
 use crate::servers::known_metaservers::KnownMetaservers;
 use crate::servers::reload;
 use command_line::signals::{Hangups, Signals};

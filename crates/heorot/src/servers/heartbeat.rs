@@ -1,18 +1,15 @@
 //! Heartbeat of a data server: registers with the metaservers; also looks up lengths of objects there.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use dataserver::{DataServer, Incarnation, Obeyed, ObjectLengths};
+use dataserver::{DataServer, Obeyed, ObjectLengths, Reached};
 use nfs::{CallFailure, Peer};
 use wire::cluster::{Procedure, register, size};
 use wire::handle::{HandleKey, ObjectHandle};
 
-use crate::node::join_client;
 use crate::servers::known_metaservers::KnownMetaservers;
 
 /// Time limit of a metaserver's answer; after it the metaserver counts as lost.
@@ -21,17 +18,6 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Retry interval for a lost metaserver; a client waits for this.
 const RETRY: Duration = Duration::from_millis(300);
-
-/// Addresses of a data server, and its zone.
-#[derive(Debug, Clone)]
-pub(crate) struct Reached {
-    /// The machine's own, for servers, and for clients without a service address.
-    pub advertise: SocketAddr,
-    /// Service address for clients.
-    pub service_address: Option<SocketAddr>,
-    /// Its zone; empty: none.
-    pub zone: Bytes,
-}
 
 /// Looks up lengths of objects at any metaserver, and at the next one if it does not answer.
 pub(crate) struct MetaserverLengths {
@@ -126,60 +112,18 @@ async fn beat_one(
     }
 }
 
-/// Takes over the chains and the lease in an answer to a registration, and when blocks are verified. The chains first:
-/// a lease without them would serve by an earlier version.
-fn tell_chains(server: &DataServer, lease_begins: Duration, args: &register::Args, done: &register::ResOk) {
-    if done.map_version != args.chains_of_map {
-        server.tell_all_chains(done.map_version, &done.chains);
-    }
-    server.set_verified_at_scrub(&done.verify_at_scrub);
-    if done.chain_lease_ms > 0 {
-        server.extend_lease(lease_begins, Duration::from_millis(u64::from(done.chain_lease_ms)));
-    }
-}
-
 async fn register(
     server: &Arc<DataServer>,
     reached: &Reached,
     peer: &Peer,
     metaservers: &KnownMetaservers,
 ) -> Result<Duration, String> {
-    // statvfs of a hung disk hangs: do not block the runtime's thread.
-    let asked = Arc::clone(server);
-    let targets = tokio::task::spawn_blocking(move || asked.space()).await.map_err(|e| e.to_string())?;
-    let obeyed = targets.first().map_or(0, |target| target.incarnation);
-    // Before the request is sent: the leader counts the lease from its arrival.
-    let lease_begins = server.lease_begins();
-    let args = register::Args {
-        server: server.id(),
-        name: Bytes::copy_from_slice(server.name().as_bytes()),
-        addresses: vec![Bytes::from(reached.advertise.to_string())],
-        service_address: reached.service_address.map_or_else(Bytes::new, |own| Bytes::from(own.to_string())),
-        zone: reached.zone.clone(),
-        targets,
-        version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
-        map_version: metaservers.map_version(obeyed),
-        clock_ms: join_client::clock_ms(),
-        process: server.process(),
-        chains_of_map: server.chains_of_map(),
-        refilled: server.refilled(),
-        left: server.left_chains(),
-    };
+    let sent = server.registration(reached, |obeyed| metaservers.map_version(obeyed)).await?;
     let answer: Result<register::Res, CallFailure> =
-        peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
+        peer.call(Procedure::Register as u32, &sent.args, ANSWER_TIME_MAX).await;
     match answer {
         Ok(Ok(done)) => {
-            let told = Arc::clone(server);
-            let incarnation = Incarnation { id: done.incarnation, epoch: done.epoch };
-            let noted = tokio::task::spawn_blocking(move || told.belong_to(done.name_space, incarnation)).await;
-            let obeyed = noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
-            let text = |network: &Bytes| String::from_utf8_lossy(network).parse().ok();
-            // Before the registration is complete: clients may connect from then on.
-            if obeyed != Obeyed::Not && done.map_version != args.map_version {
-                let networks = done.networks.iter().filter_map(text).collect();
-                server.client_networks().tell(done.incarnation, done.map_version, networks);
-            }
-            match obeyed {
+            match server.registered(&sent, &done).await? {
                 Obeyed::AsBefore => {}
                 // The data server obeys from now on: register again at once, to report the obeyed
                 // incarnation.
@@ -193,8 +137,6 @@ async fn register(
                     ));
                 }
             }
-            tell_chains(server, lease_begins, &args, &done);
-            server.set_trash_time(Duration::from_secs(done.trash_seconds));
             metaservers.learn(done.incarnation, done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
         }

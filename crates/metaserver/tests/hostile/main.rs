@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::cluster::{Begin, Rules};
-use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, SharedTrash};
+use dataserver::{DataServer, DataServerConfig, ObjectLengths, Reached, SharedTrash};
 use host::{SeededEntropy, SystemClock};
 use metaserver::{Metaserver, MetaserverConfig};
 use namespace::Stamp;
@@ -58,7 +58,7 @@ struct Scene {
     metaserver: Arc<Metaserver>,
     replica: Replica,
     data: Server,
-    dataserver: DataServer,
+    dataserver: Arc<DataServer>,
     _dir: TempDir,
 }
 
@@ -102,35 +102,19 @@ impl Scene {
         };
         let dataserver =
             DataServer::open(config, Arc::new(Untold), clock, Arc::new(SeededEntropy::new(2))).unwrap();
+        let dataserver = Arc::new(dataserver);
         let data = Server::start(anywhere, dataserver.programs(), Limits::default(), Arc::default());
         let data = data.await.unwrap();
         let program = (cluster::PROGRAM, cluster::VERSION);
         let peer = Peer::new(server.address(), program, peer_key, entropy);
-        let args = || cluster::register::Args {
-            server: 1,
-            name: "ds".into(),
-            addresses: vec![data.address().to_string().into()],
-            service_address: bytes::Bytes::new(),
-            zone: bytes::Bytes::new(),
-            targets: dataserver.space(),
-            version: "0.1.0".into(),
-            map_version: 0,
-            clock_ms: 1_900_000_000_000,
-            process: 0,
-            chains_of_map: 0,
-            refilled: vec![],
-            left: vec![],
-        };
+        let reached = Reached { advertise: data.address(), service_address: None, zone: bytes::Bytes::new() };
         let procedure = cluster::Procedure::Register as u32;
         // The first answer tells it whom to obey.
         for _ in 0..2 {
+            let sent = dataserver.registration(&reached, |_| 0).await.unwrap();
             let told: cluster::register::Res =
-                peer.call(procedure, &args(), Duration::from_secs(60)).await.unwrap();
-            let told = told.unwrap();
-            let incarnation = Incarnation { id: told.incarnation, epoch: told.epoch };
-            dataserver.belong_to(told.name_space, incarnation).unwrap();
-            let networks = told.networks.iter().map(|n| std::str::from_utf8(n).unwrap().parse().unwrap());
-            dataserver.client_networks().tell(told.incarnation, told.map_version, networks.collect());
+                peer.call(procedure, &sent.args, Duration::from_secs(60)).await.unwrap();
+            dataserver.registered(&sent, &told.unwrap()).await.unwrap();
         }
         Self { server, metaserver, replica, data, dataserver, _dir: dir }
     }

@@ -5,12 +5,16 @@
 //! keeper ─ mounts, renews the lease, binds the back channel      slot 0
 //! returner ─ gives back what was recalled                        slot 1
 //! workers ─ open, lock, lay out, write, truncate, remove, close  slots 2 and 3
+//! with whole data servers, a worker writes records instead       slot 3
+//! auditor ─ reads all records at the end                         slot 2
 //! ```
 
 mod callbacks;
 mod calls;
+mod data_sessions;
 mod keeper;
 mod recallable;
+mod records;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +38,8 @@ const KEEPER: u32 = 0;
 const RETURNER: u32 = 1;
 /// Slots of the workers.
 const WORKERS: [u32; 2] = [2, 3];
+/// Slot of the worker that writes records.
+const RECORD_KEEPER: u32 = 3;
 /// Slots of the session.
 const SLOTS: usize = 4;
 
@@ -95,6 +101,7 @@ pub struct Mount {
     mounted: Notify,
     recalled: Notify,
     lock_is_free: Notify,
+    data_sessions: data_sessions::DataSessions,
 }
 
 impl Mount {
@@ -147,6 +154,23 @@ impl NfsClient {
 
     /// Boots, within the clients' runtime.
     pub fn start(&mut self) {
+        let mount = self.mount();
+        let works = |slot| match self.shared.has_whole_data_servers && slot == RECORD_KEEPER {
+            true => tokio::spawn(Arc::clone(&mount).keep_records(slot)),
+            false => tokio::spawn(Arc::clone(&mount).work(slot)),
+        };
+        self.working = WORKERS.map(works).into();
+        self.tasks.extend(self.working.iter().map(JoinHandle::abort_handle));
+    }
+
+    /// Boots to read all records.
+    pub fn start_audit(&mut self) {
+        let mount = self.mount();
+        self.working = vec![tokio::spawn(mount.audit(WORKERS[0]))];
+        self.tasks.extend(self.working.iter().map(JoinHandle::abort_handle));
+    }
+
+    fn mount(&mut self) -> Arc<Mount> {
         self.boots += 1;
         let mount = Arc::new(Mount {
             address: self.address,
@@ -160,12 +184,12 @@ impl NfsClient {
             mounted: Notify::new(),
             recalled: Notify::new(),
             lock_is_free: Notify::new(),
+            data_sessions: data_sessions::DataSessions::default(),
         });
         let keeper = tokio::spawn(Arc::clone(&mount).keep());
         let returner = tokio::spawn(Arc::clone(&mount).give_back_recalled());
         self.tasks = vec![keeper.abort_handle(), returner.abort_handle()];
-        self.working = WORKERS.map(|slot| tokio::spawn(Arc::clone(&mount).work(slot))).into();
-        self.tasks.extend(self.working.iter().map(JoinHandle::abort_handle));
+        mount
     }
 
     /// Loses its power: nobody is told.

@@ -7,8 +7,8 @@ use nfs::Connection;
 use wire::data;
 use wire::handle::ObjectHandle;
 use wire::nfs4::layout_files::{FileLayout, from_body};
-use wire::nfs4::{ArgOp, LayoutIoMode, LayoutType, ResOp, Stateid};
-use wire::nfs4::{delegreturn, layoutcommit, layoutget, layoutreturn};
+use wire::nfs4::{ArgOp, LayoutIoMode, LayoutType, ResOp, StableHow, Stateid};
+use wire::nfs4::{delegreturn, layoutcommit, layoutget, layoutreturn, write};
 use wire::rpc::Credential;
 
 use super::calls::putfh;
@@ -107,12 +107,9 @@ impl Mount {
         let held = Recallable { stateid: got.stateid, is_recalled: false, is_kept: false };
         self.known().layouts.insert(file.clone(), held);
         let layout = got.layouts.first().and_then(|layout| from_body(layout.body.clone()).ok());
-        let Some(FileLayout { fh_list, .. }) = layout.filter(|_| writes) else { return Ok(()) };
+        let Some(layout) = layout.filter(|_| writes) else { return Ok(()) };
         let len = self.within(1..=4000);
-        if let Some(handle) = fh_list.first()
-            && self.write_object(handle.0.clone(), len as usize).await
-            && self.below(3) > 0
-        {
+        if self.write_first_column(session, slot, &layout, len as usize).await? && self.below(3) > 0 {
             let commit = ArgOp::LayoutCommit(layoutcommit::Args {
                 offset: 0,
                 length: len,
@@ -128,7 +125,31 @@ impl Mount {
         Ok(())
     }
 
-    /// Writes to an object at its data server; returns whether it was done.
+    /// Writes to the first column; returns whether it was done.
+    async fn write_first_column(
+        self: &Arc<Self>,
+        session: Session,
+        slot: u32,
+        layout: &FileLayout,
+        len: usize,
+    ) -> Result<bool, Gone> {
+        if !self.shared.has_whole_data_servers {
+            let Some(handle) = layout.fh_list.first() else { return Ok(false) };
+            return Ok(self.write_object(handle.0.clone(), len).await);
+        }
+        let Some(columns) = self.columns(session, slot, layout).await? else { return Ok(false) };
+        let Some((at, handle)) = columns.at(0) else { return Ok(false) };
+        let op = ArgOp::Write(write::Args {
+            stateid: Stateid::default(),
+            offset: 0,
+            stable: StableHow::FileSync,
+            data: Bytes::from(vec![7; len]).into(),
+        });
+        let results = self.at_data_server(at, vec![putfh(&handle), op]).await;
+        Ok(matches!(results.as_ref().map(|results| results.last()), Ok(Some(ResOp::Write(Ok(_))))))
+    }
+
+    /// Writes to an object at its plain data server; returns whether it was done.
     async fn write_object(&self, handle: Bytes, len: usize) -> bool {
         let Some(object) = ObjectHandle::open(&handle, &handle_key()) else { return false };
         let network = SimNetwork::new(self.address, &self.shared);
@@ -151,7 +172,7 @@ impl Mount {
     }
 }
 
-fn return_layout(stateid: Stateid) -> ArgOp {
+pub(super) fn return_layout(stateid: Stateid) -> ArgOp {
     let file = layoutreturn::ReturnFile { offset: 0, length: u64::MAX, stateid, body: Bytes::new() };
     ArgOp::LayoutReturn(layoutreturn::Args {
         reclaim: false,

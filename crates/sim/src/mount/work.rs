@@ -53,7 +53,7 @@ fn is_loss(status: Status) -> bool {
     )
 }
 
-fn last_status(results: &[ResOp]) -> Status {
+pub(super) fn last_status(results: &[ResOp]) -> Status {
     results.last().map_or(Status::Ok, ResOp::status)
 }
 
@@ -67,13 +67,13 @@ impl Mount {
         }
     }
 
-    async fn pause(&self, most_ms: u64) {
+    pub(super) async fn pause(&self, most_ms: u64) {
         let ms = self.within(0..=most_ms);
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
     /// A compound that is repeated while it is put off.
-    async fn patiently(
+    pub(super) async fn patiently(
         self: &Arc<Self>,
         session: Session,
         slot: u32,
@@ -181,7 +181,7 @@ impl Mount {
         number
     }
 
-    fn owner(&self, session: Session, slot: u32) -> StateOwner {
+    pub(super) fn owner(&self, session: Session, slot: u32) -> StateOwner {
         let owner = Bytes::from(format!("worker {slot}")).into();
         StateOwner { clientid: session.client, owner }
     }
@@ -239,7 +239,7 @@ impl Mount {
         }
     }
 
-    fn unexpected(&self, what: String) {
+    pub(super) fn unexpected(&self, what: String) {
         let what = format!("client {}: {what}", self.address);
         self.shared.claims().unexpected.push(what);
     }

@@ -36,6 +36,7 @@ pub fn judge(shared: &Shared, members: &[Member]) -> Vec<String> {
         ("lock waiters", waits::judge(&known, &calm)),
         ("recalls", delays::judge(&known, &history, &calm)),
         ("answers", known.unexpected.clone()),
+        ("records", shared.records().wrong.clone()),
     ];
     let named = |(name, found): (&str, Vec<String>)| -> Vec<String> {
         found.into_iter().map(|what| format!("{name}: {what}")).collect()

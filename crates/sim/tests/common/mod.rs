@@ -45,3 +45,11 @@ pub fn run_all(one: &str, seeds: &str, default: u64, scenario: fn(u64) -> Scenar
     println!("{seeds} seeds from {first} on, {} operations; failed: {failed:?}", operations.into_inner());
     assert!(failed.is_empty(), "run again with {one}={}", failed[0]);
 }
+
+/// Has all machines log to the standard error, if `HEOROT_SIM_LOG` says what: `cluster=debug,dataserver=info`.
+pub fn log() {
+    if let Ok(filter) = std::env::var("HEOROT_SIM_LOG") {
+        let log = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
+        log.with_writer(std::io::stderr).init();
+    }
+}

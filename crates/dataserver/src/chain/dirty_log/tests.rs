@@ -78,7 +78,7 @@ fn a_member_that_was_dropped_or_never_in_is_not_covered() {
     log.hear(&told(3, &[In, Refilling]));
     assert!(log.since_member(CHAIN, 2).is_none(), "its objects were removed meanwhile");
     log.hear(&told(4, &[In, In]));
-    log.keep(&HashSet::new());
+    log.keep(&BTreeSet::new());
     assert!(log.since_member(CHAIN, 2).is_none() && own(&log).is_none());
 }
 
@@ -92,18 +92,18 @@ fn a_process_that_starts_covers_those_that_its_record_has() {
     assert_eq!(log.since_member(CHAIN, 2), Some((5, unsettled())));
     log.hear(&told(6, &[In, In, In]));
     assert_eq!(own(&log), Some(vec![]));
-    log.keep(&HashSet::new());
+    log.keep(&BTreeSet::new());
     log.begin(kept(6, &[1, 2]), Some(unsettled()));
     log.hear(&told(7, &[In, In]));
     assert_eq!(own(&log), Some(vec![1]), "a version of before its start");
     log.hear(&told(8, &[In, In]));
     assert_eq!(own(&log), Some(vec![]));
-    log.keep(&HashSet::new());
+    log.keep(&BTreeSet::new());
     log.hear(&told(9, &[In, In]));
     assert!(own(&log).is_none(), "without a record nothing is known");
     log.hear(&told(10, &[In, In]));
     assert_eq!(own(&log), Some(vec![]));
-    log.keep(&HashSet::new());
+    log.keep(&BTreeSet::new());
     log.begin(kept(6, &[1, 2]), None);
     log.hear(&told(7, &[In, Refilling]));
     assert!(log.since_member(CHAIN, 2).is_none(), "what was unsettled is not known");
