@@ -30,6 +30,8 @@ const WARN_PAUSE: Duration = Duration::from_secs(5);
 /// must leave the chain, for the others have the change.
 const DAMAGED_ATTEMPTS: u32 = 20;
 const DAMAGED_PAUSE: Duration = Duration::from_millis(100);
+/// Pause before a change that finds no room is tried again.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
 /// Time that a member waits to hear of the version of a forwarded change.
 const VERSION_HOLD: Duration = Duration::from_secs(2);
 
@@ -242,6 +244,12 @@ impl Chains {
                 }
                 // By now another member has the block whole.
                 (Err(ObjectError::Damaged), Ok(_)) if attempts < DAMAGED_ATTEMPTS => {}
+                // The disk is full beyond what was taken for this, and a member that is refilled has the change by now.
+                // This one can neither leave nor refuse it. Either room comes, or that member is in.
+                (Err(ObjectError::NoSpace), Ok(_)) if self.has_only_refilled(&found) => {
+                    tokio::time::sleep(NO_ROOM_PAUSE).await;
+                    continue;
+                }
                 (Ok(_), Err(NotPassed::Refused(Status::Damaged))) => {}
                 _ => break (own, passed),
             }

@@ -85,6 +85,15 @@ impl Chains {
         chain.is_some_and(|chain| chain.others(found.handle.target).next().is_none())
     }
 
+    /// True if the other members of the chain are all being refilled.
+    pub(super) fn has_only_refilled(&self, found: &Found) -> bool {
+        let chain = self.table.get(found.handle.chain);
+        chain.is_some_and(|chain| {
+            let mut others = chain.others(found.handle.target).peekable();
+            others.peek().is_some() && others.all(|member| member.is_refilling)
+        })
+    }
+
     /// All members of targets in a condition in which the leader takes them out leave their chains: the leader
     /// learns of the condition afterwards, and waits for no lease.
     pub(crate) fn leave_by_condition(&self, targets: &Targets, space: &[TargetSpace]) {
