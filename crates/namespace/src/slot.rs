@@ -92,7 +92,7 @@ fn is_waiting(reply: &Reply) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimant {
     /// It was not claimed.
-    Nobody,
+    Unclaimed,
     /// By the attempt with this id.
     Attempt(u64),
     /// It was answered, its slot has gone on, or its session is gone.
@@ -108,7 +108,7 @@ pub fn claimant(view: &dyn View, request: &CompoundRequest) -> Result<Claimant, 
         return Ok(Claimant::Past);
     }
     let Some(slot) = get::<SlotRecord>(view, &keys::slot(request.session, request.slot))? else {
-        return Ok(Claimant::Nobody);
+        return Ok(Claimant::Unclaimed);
     };
     let reply = match request.sequence.wrapping_sub(slot.sequence) as i32 {
         ..0 => return Ok(Claimant::Past),
@@ -120,7 +120,7 @@ pub fn claimant(view: &dyn View, request: &CompoundRequest) -> Result<Claimant, 
         Some(Reply::Claimed { id }) => Claimant::Attempt(id),
         // A claim that came after the answer.
         Some(Reply::Refused(_)) => Claimant::Past,
-        _ => Claimant::Nobody,
+        _ => Claimant::Unclaimed,
     })
 }
 

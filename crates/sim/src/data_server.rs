@@ -117,7 +117,8 @@ impl DataServer {
         self.process = None;
     }
 
-    /// The power of the machine goes: what its disk had not synced is lost in part, and nobody is told.
+    /// The power of the machine goes: what its disk had not synced is lost in part, and its streams end
+    /// without a word.
     pub fn lose_power(&mut self) {
         self.shared.streams().go_dark(self.address);
         self.process = None;

@@ -36,8 +36,13 @@ const MEMORY: &str = "/dev/shm";
 /// # Panics When there is no place for it.
 #[must_use]
 pub fn directory() -> TempDir {
-    let in_memory = tempfile::Builder::new().prefix("heorot-sim").tempdir_in(MEMORY);
-    in_memory.or_else(|_| tempfile::tempdir()).expect("a place for the files of a data server")
+    let in_memory = tempfile::Builder::new().prefix("heorot-sim").tempdir_in(MEMORY).ok();
+    // tmpfs has attributes since Linux 6.6.
+    let has_attributes = |dir: &TempDir| {
+        rustix::fs::setxattr(dir.path(), "user.heorot.probe", &[1], rustix::fs::XattrFlags::empty()).is_ok()
+    };
+    let elsewhere = || tempfile::tempdir().expect("a place for the files of a data server");
+    in_memory.filter(has_attributes).unwrap_or_else(elsewhere)
 }
 
 /// Machine of a whole data server.

@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{log, number, run_all};
-use sim::{Scenario, run};
+use common::{run_all, run_found};
+use sim::Scenario;
 
 /// Number of seeds in CI.
 const SEEDS_DEFAULT: u64 = 200;
@@ -15,19 +15,10 @@ const FOUND: [u64; 8] = [6, 23, 31, 35, 60, 206, 290, 369];
 
 #[test]
 fn what_was_found_once_is_not_found_again() {
-    for seed in FOUND {
-        let outcome = run(&Scenario::of_copies(seed));
-        assert!(outcome.findings.is_empty(), "HEOROT_SIM_COPIES_SEED={seed}: {:#?}", outcome.findings);
-    }
+    run_found("HEOROT_SIM_COPIES_SEED", &FOUND, Scenario::of_copies);
 }
 
 #[test]
 fn whatever_happens_to_data_servers_clients_read_what_they_wrote() {
-    if let Some(seed) = number("HEOROT_SIM_COPIES_SEED") {
-        log();
-        let outcome = run(&Scenario { prints: true, ..Scenario::of_copies(seed) });
-        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
-        return;
-    }
     run_all("HEOROT_SIM_COPIES_SEED", "HEOROT_SIM_COPIES_SEEDS", SEEDS_DEFAULT, Scenario::of_copies);
 }

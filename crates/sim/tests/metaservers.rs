@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{log, number, run_all};
-use sim::{Scenario, run};
+use common::{run_all, run_found};
+use sim::Scenario;
 
 /// Number of seeds in CI.
 const SEEDS_DEFAULT: u64 = 500;
@@ -15,20 +15,11 @@ const FOUND: [u64; 9] = [274, 292, 348, 368, 379, 726, 876, 4086, 5006];
 
 #[test]
 fn what_was_found_once_is_not_found_again() {
-    for seed in FOUND {
-        let outcome = run(&Scenario::of_metaservers(seed));
-        assert!(outcome.findings.is_empty(), "HEOROT_SIM_METASERVERS_SEED={seed}: {:#?}", outcome.findings);
-    }
+    run_found("HEOROT_SIM_METASERVERS_SEED", &FOUND, Scenario::of_metaservers);
 }
 
 #[test]
 fn whatever_happens_to_metaservers_clients_keep_what_they_were_promised() {
-    if let Some(seed) = number("HEOROT_SIM_METASERVERS_SEED") {
-        log();
-        let outcome = run(&Scenario { prints: true, ..Scenario::of_metaservers(seed) });
-        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
-        return;
-    }
     run_all(
         "HEOROT_SIM_METASERVERS_SEED",
         "HEOROT_SIM_METASERVERS_SEEDS",

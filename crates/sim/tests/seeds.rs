@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{log, number, run_all};
-use sim::{Scenario, run};
+use common::{run_all, run_found};
+use sim::Scenario;
 
 /// Number of seeds in CI.
 const SEEDS_DEFAULT: u64 = 500;
@@ -15,19 +15,10 @@ const FOUND: [u64; 19] =
 
 #[test]
 fn what_was_found_once_is_not_found_again() {
-    for seed in FOUND {
-        let outcome = run(&Scenario::from_seed(seed));
-        assert!(outcome.findings.is_empty(), "HEOROT_SIM_SEED={seed}: {:#?}", outcome.findings);
-    }
+    run_found("HEOROT_SIM_SEED", &FOUND, Scenario::from_seed);
 }
 
 #[test]
 fn whatever_happens_to_a_cluster_its_clients_see_one_file_system() {
-    if let Some(seed) = number("HEOROT_SIM_SEED") {
-        log();
-        let outcome = run(&Scenario { prints: true, ..Scenario::from_seed(seed) });
-        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
-        return;
-    }
     run_all("HEOROT_SIM_SEED", "HEOROT_SIM_SEEDS", SEEDS_DEFAULT, Scenario::from_seed);
 }

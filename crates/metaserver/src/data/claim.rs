@@ -35,7 +35,7 @@ impl Data {
         let Some(request) = &claim.request else { return Ok(inode) };
         // Not before the inode was: its epoch is not one of a later claim.
         match claimant(&*self.machine.view()?, request)? {
-            Claimant::Nobody => Ok(inode),
+            Claimant::Unclaimed => Ok(inode),
             Claimant::Attempt(id) if id == claim.id => Ok(inode),
             Claimant::Attempt(_) | Claimant::Past => Err(FileError::Delay),
         }

@@ -153,7 +153,7 @@ fn a_claim_makes_void_what_another_metaserver_writes_for_the_same_request() {
     };
     let holder = |w: &World, sequence| claimant(&*w.view(), &of(sequence, 35)).unwrap();
     let epoch = w.stat("/f").epoch;
-    assert_eq!(holder(&w, 5), Claimant::Nobody);
+    assert_eq!(holder(&w, 5), Claimant::Unclaimed);
     assert_eq!(claim(&mut w, 7), Ok(Reply::Claimed { id: 7 }));
     assert_eq!((holder(&w, 5), w.stat("/f").epoch), (Claimant::Attempt(7), epoch + 1));
     // Each claim has an epoch of its own, also after another change of the request.
@@ -168,7 +168,7 @@ fn a_claim_makes_void_what_another_metaserver_writes_for_the_same_request() {
     assert_eq!(w.stat("/f").epoch, epoch + 2);
     // Also for an attempt that has made no claim.
     assert_eq!((holder(&w, 4), holder(&w, 5)), (Claimant::Past, Claimant::Past));
-    assert_eq!(holder(&w, 6), Claimant::Nobody);
+    assert_eq!(holder(&w, 6), Claimant::Unclaimed);
     w.apply(Command::DestroySession { session }).unwrap();
     assert_eq!(holder(&w, 6), Claimant::Past);
 }

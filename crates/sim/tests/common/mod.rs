@@ -6,14 +6,28 @@ use parking_lot::Mutex;
 use sim::{Scenario, run};
 
 /// A number that was said in the environment.
-pub fn number(name: &str) -> Option<u64> {
+fn number(name: &str) -> Option<u64> {
     let said = std::env::var(name).ok()?;
     Some(said.parse().unwrap_or_else(|_| panic!("{name}={said}: not a number")))
 }
 
-/// Runs the seeds that `seeds` in the environment tells the number of, from `HEOROT_SIM_FIRST` on. `one`
-/// would run a single one of them.
+/// Runs seeds that once found a defect.
+pub fn run_found(one: &str, seeds: &[u64], scenario: fn(u64) -> Scenario) {
+    for seed in seeds {
+        let outcome = run(&scenario(*seed));
+        assert!(outcome.findings.is_empty(), "{one}={seed}: {:#?}", outcome.findings);
+    }
+}
+
+/// Runs the seed that `one` in the environment names, and prints its events; or as many as `seeds` says, from
+/// `HEOROT_SIM_FIRST` on.
 pub fn run_all(one: &str, seeds: &str, default: u64, scenario: fn(u64) -> Scenario) {
+    if let Some(seed) = number(one) {
+        log();
+        let outcome = run(&Scenario { prints: true, ..scenario(seed) });
+        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
+        return;
+    }
     let first = number("HEOROT_SIM_FIRST").unwrap_or(1);
     let seeds = number(seeds).unwrap_or(default);
     let (next, operations) = (AtomicU64::new(first), AtomicU64::new(0));
@@ -47,7 +61,7 @@ pub fn run_all(one: &str, seeds: &str, default: u64, scenario: fn(u64) -> Scenar
 }
 
 /// Has all machines log to the standard error, if `HEOROT_SIM_LOG` says what: `cluster=debug,dataserver=info`.
-pub fn log() {
+fn log() {
     if let Ok(filter) = std::env::var("HEOROT_SIM_LOG") {
         let log = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
         log.with_writer(std::io::stderr).init();

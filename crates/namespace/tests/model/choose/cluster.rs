@@ -95,7 +95,7 @@ impl Chooser<'_> {
         let targets = if moved { vec![TargetId(self.pick(4) as u64), own[0]] } else { own.to_vec() };
         let (addresses, process) = (vec![format!("10.0.0.{id}:2050")], self.pick(2) as u64);
         let known = self.plain.servers.get(&DataServerId(id)).map(|server| server.process);
-        // Now and then of one who has not heard of the present run.
+        // Now and then by a metaserver that has not heard of the present run.
         let known = if self.pick(6) == 0 { Some(self.pick(2) as u64) } else { known };
         let server = DataServer {
             id: DataServerId(id),
