@@ -17,7 +17,7 @@ use wire::rpc::Rejection;
 use crate::chain::{Caller, Chains};
 use crate::checksums::BLOCK_BYTES;
 use crate::disk::Place;
-use crate::epoch::ObjectRef;
+use crate::epoch::{Epoch, Mark, ObjectRef};
 use crate::object::{ObjectName, ObjectStat};
 use crate::objects::{ObjectError, Objects};
 use crate::ranges;
@@ -28,7 +28,7 @@ use crate::target::Target;
 pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
 
 /// Objects that are on one target.
-type ObjectsOfTarget = (Arc<Target>, Vec<ObjectName>);
+type ObjectsOfTarget = (Arc<Target>, Vec<ObjectRef>);
 
 /// The program.
 pub(crate) struct DataProgram {
@@ -163,16 +163,19 @@ impl DataProgram {
     }
 
     pub(crate) async fn remove(&self, args: remove::Args) -> remove::Res {
-        for (target, mut names) in self.by_target(&args.handles)? {
+        for (target, objects) in self.by_target(&args.handles)? {
             let (chains, only, of) = (Arc::clone(&self.chains), args.only, Arc::clone(&target));
             let removed = target.run(move |o| {
                 let mut is_waiting = false;
-                names.retain(|name| {
-                    let meant = meant(o, &chains, &of, name, only);
-                    is_waiting |= meant == Meant::NotYet;
-                    meant == Meant::Yes
-                });
-                o.remove(&names).map(|()| is_waiting)
+                match only {
+                    remove::Only::All => o.remove(&objects.iter().map(|o| o.name).collect::<Vec<_>>()),
+                    _ => o.remove_meant(&objects, |mark, epoch| {
+                        let meant = meant(&chains, &of, mark, epoch, only);
+                        is_waiting |= meant == Meant::NotYet;
+                        meant == Meant::Yes
+                    }),
+                }
+                .map(|()| is_waiting)
             });
             if removed.await.map_err(refusal)? && only == remove::Only::LeftChain {
                 return Err(Status::ChainWaits);
@@ -182,8 +185,8 @@ impl DataProgram {
     }
 
     pub(crate) async fn make(&self, args: make::Args) -> make::Res {
-        for (target, names) in self.by_target(&args.handles)? {
-            target.run(move |o| o.make(&names)).await.map_err(refusal)?;
+        for (target, objects) in self.by_target(&args.handles)? {
+            target.run(move |o| o.make_of_calls(&objects)).await.map_err(refusal)?;
         }
         Ok(())
     }
@@ -193,7 +196,7 @@ impl DataProgram {
         let mut by_target = BTreeMap::new();
         for handle in handles {
             let Found { target, object, .. } = self.find(handle)?;
-            by_target.entry(target.id()).or_insert_with(|| (target, Vec::new())).1.push(object.name);
+            by_target.entry(target.id()).or_insert_with(|| (target, Vec::new())).1.push(object);
         }
         Ok(by_target.into_values().collect())
     }
@@ -404,28 +407,15 @@ enum Meant {
     NotYet,
 }
 
-/// Whether a removal of `only` these means the object.
-fn meant(
-    objects: &Objects,
-    chains: &Chains,
-    target: &Target,
-    name: &ObjectName,
-    only: remove::Only,
-) -> Meant {
-    let yes = |is_meant| if is_meant { Meant::Yes } else { Meant::No };
-    if only == remove::Only::All {
-        return Meant::Yes;
-    }
-    match objects.look_at(name) {
-        Ok(Some(look)) if look.chain == 0 => yes(only == remove::Only::LeftBehind),
-        Ok(Some(look))
-            if chains.table.is_no_member(look.chain, target.id())
-                && target.chain_records().says_loss(look.chain) =>
-        {
-            Meant::Yes
-        }
-        Ok(Some(_)) => Meant::NotYet,
-        Ok(None) | Err(_) => Meant::No,
+/// Whether a removal of `only` what a target has left behind means an object with this mark; the call has this epoch.
+fn meant(chains: &Chains, target: &Target, mark: Mark, epoch: Epoch, only: remove::Only) -> Meant {
+    let has_left =
+        |chain| chains.table.is_no_member(chain, target.id()) && target.chain_records().says_loss(chain);
+    match mark.chain {
+        0 if only == remove::Only::LeftBehind && mark.is_before(epoch) => Meant::Yes,
+        0 => Meant::No,
+        chain if has_left(chain) => Meant::Yes,
+        _ => Meant::NotYet,
     }
 }
 

@@ -22,6 +22,9 @@
 //! is refused. A truncation has an epoch of its own, which the mark notes: the same call again, also a late
 //! one, does nothing.
 //!
+//! MAKE stores the mark. Each file's epoch begins with 1: an object without a mark, or one of epoch 0, was made by an
+//! earlier version, or for a group of metaservers that was restored since.
+//!
 //! An object without copies gets a chain by the first call whose handle names one: its mark notes it. Calls whose
 //! handles name none are refused from then on: other members may have the object, or have it alone by now. An empty
 //! column may move between two chains that share a target: of calls with these epochs or later ones, the last one says
@@ -60,6 +63,16 @@ pub enum CallEpoch {
     Layout(u32),
     /// A server: the file's epoch, and that of its last fence.
     Server(u32, u32),
+}
+
+impl Epoch {
+    /// True if a server's call with this epoch is from before the one with epoch `other`, of the same incarnation.
+    pub(crate) fn is_before(self, other: Epoch) -> bool {
+        let (CallEpoch::Server(number, _), CallEpoch::Server(later, _)) = (self.call, other.call) else {
+            return false;
+        };
+        self.incarnation == other.incarnation && is_later(later, number)
+    }
 }
 
 /// An object as a handle names it.
@@ -134,30 +147,44 @@ impl Mark {
         Some(if is_same { self } else { Self { incarnation, chain, ..raised } })
     }
 
-    /// What a MAKE with this epoch, which names a chain, does with an object of this mark. Each placement of a file's
-    /// columns has a later epoch than the ones before, so a MAKE of an earlier placement moves nothing, and of a later
-    /// one finds no data that count. The move of an empty column is refused by the state machine after its MAKE, at
-    /// times; then the column goes on where it was, with the same epoch.
+    /// What a MAKE with this epoch does with an object of this mark. Each placement of a file's columns has a later
+    /// epoch than the ones before, so a MAKE of an earlier placement moves nothing, and of a later one finds no data
+    /// that count. The move of an empty column is refused by the state machine after its MAKE, at times; then the
+    /// column goes on where it was, with the same epoch.
     pub fn after_make(self, epoch: Epoch) -> Placement {
+        // It has just been made, or an earlier version made it.
+        let is_new = (self.incarnation, self.chain) == (0, 0);
         let is_of_other = self.chain != 0 && self.chain != epoch.chain;
-        let moved = Self { chain: epoch.chain, ..self };
+        let has_epochs = |new: Self| {
+            let counts_on = self.incarnation == 0 || self.incarnation == new.incarnation;
+            counts_on && (new.epoch, new.layout_epoch) == (self.epoch, self.layout_epoch)
+        };
         match self.after(epoch) {
             None if self.chain == epoch.chain => Placement::Stays(self),
+            // It comes back to this target alone.
+            None if epoch.chain == 0 => match (Self { chain: 0, ..self }).after(epoch) {
+                Some(new) if !has_epochs(new) => Placement::Anew(new),
+                _ => Placement::Past,
+            },
             None => Placement::Past,
+            Some(new) if is_new => {
+                Placement::Stays(Self { incarnation: epoch.incarnation, chain: epoch.chain, ..new })
+            }
             Some(new) => {
-                let counts_on = self.incarnation == 0 || self.incarnation == new.incarnation;
-                let has_epochs =
-                    counts_on && (new.epoch, new.layout_epoch) == (self.epoch, self.layout_epoch);
-                match (is_of_other, has_epochs) {
-                    (false, true) => Placement::Stays(moved),
-                    // It has just been made, or is of a time without a chain, or from before a restore.
-                    (false, false) if self.chain == 0 || !counts_on => Placement::Stays(new),
-                    (false, false) => Placement::Anew(new),
+                let moved = Self { chain: epoch.chain, ..self };
+                match (has_epochs(new), is_of_other) {
+                    (true, false) => Placement::Stays(moved),
                     (true, true) => Placement::IfEmpty(moved),
-                    (true, false) => Placement::Anew(new),
+                    (false, _) => Placement::Anew(new),
                 }
             }
         }
+    }
+
+    /// True if no call with the epoch of `bound` or a later one has come to an object with this mark.
+    pub fn is_before(self, bound: Epoch) -> bool {
+        let CallEpoch::Server(number, _) = bound.call else { return false };
+        self.incarnation != bound.incarnation && self.incarnation != 0 || is_later(number, self.epoch)
     }
 
     /// This mark, of the epoch of a truncation, after that truncation; none: it was done.
@@ -230,7 +257,7 @@ pub(crate) enum Placement {
 pub(crate) enum Entry<'a> {
     /// The call may go on, and is counted until this is dropped.
     Entered(RwLockReadGuard<'a, ()>),
-    /// Its epoch is past.
+    /// Its epoch is past, or the object was removed: see [`EpochGate::close`].
     Stale,
     /// Its epoch is later than the object's: [`EpochGate::alone`] raises it.
     Later,
@@ -252,6 +279,8 @@ struct State {
     stored: Mark,
     /// Raises under way. Other calls wait for them, so that they find a time without calls.
     raises: usize,
+    /// True after [`EpochGate::close`].
+    is_closed: bool,
 }
 
 impl State {
@@ -280,7 +309,8 @@ impl Drop for Raise<'_> {
 
 impl EpochGate {
     pub fn new(mark: Mark) -> Self {
-        Self { state: Mutex::new(State { announced: mark, stored: mark, raises: 0 }), calls: RwLock::new(()) }
+        let state = State { announced: mark, stored: mark, raises: 0, is_closed: false };
+        Self { state: Mutex::new(state), calls: RwLock::new(()) }
     }
 
     /// Lets a call with this epoch begin.
@@ -290,6 +320,7 @@ impl EpochGate {
         let call = self.calls.read_recursive();
         let state = self.state.lock();
         match state.announced.after(epoch) {
+            _ if state.is_closed => Entry::Stale,
             None => Entry::Stale,
             Some(mark) if mark == state.announced && state.has(epoch) => Entry::Entered(call),
             Some(_) => Entry::Later,
@@ -304,13 +335,31 @@ impl EpochGate {
     /// Replaces the mark by the one that `work` has stored, when all calls under way have ended.
     ///
     /// # Errors
-    /// That of the work.
+    /// `Busy` if the object was removed meanwhile, so that the next attempt makes another one; that of the work.
     pub fn replace(&self, work: impl FnOnce(Mark) -> Result<Mark, ObjectError>) -> Result<(), ObjectError> {
         let _alone = self.calls.write();
+        if self.state.lock().is_closed {
+            return Err(ObjectError::Busy);
+        }
         let stored = self.mark();
         let mark = work(stored)?;
         let mut state = self.state.lock();
         (state.announced, state.stored) = (mark, mark);
+        Ok(())
+    }
+
+    /// Does `work` with the stored mark, when all calls under way have ended. No call goes on afterwards if it returns
+    /// true: it has removed the object.
+    ///
+    /// # Errors
+    /// That of the work.
+    pub fn close(&self, work: impl FnOnce(Mark) -> Result<bool, ObjectError>) -> Result<(), ObjectError> {
+        let _alone = self.calls.write();
+        if self.state.lock().is_closed {
+            return Ok(());
+        }
+        let is_removed = work(self.mark())?;
+        self.state.lock().is_closed = is_removed;
         Ok(())
     }
 
@@ -326,6 +375,9 @@ impl EpochGate {
     ) -> Result<(), ObjectError> {
         let announce = || {
             let mut state = self.state.lock();
+            if state.is_closed {
+                return Err(ObjectError::StaleEpoch);
+            }
             state.announced = state.announced.after(epoch).ok_or(ObjectError::StaleEpoch)?;
             let mark = state.stored.after(epoch).ok_or(ObjectError::StaleEpoch)?;
             Ok((state.stored, mark))

@@ -7,11 +7,38 @@ use std::sync::atomic::Ordering;
 
 use std::time::Duration;
 
+use crate::epoch::{Epoch, Mark, ObjectRef, Placement};
 use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, answer_to};
 
+/// An object that is made if it is missing.
+struct New {
+    name: ObjectName,
+    /// Its chain; 0: it has no copies.
+    chain: u64,
+    /// Epoch of the MAKE; none: the head of the chain has the object, or a truncation makes it.
+    by: Option<Epoch>,
+}
+
 impl Objects {
-    /// Makes the objects, empty and durable. One that is there stays as it is.
+    /// Makes the objects of MAKE calls, empty and durable, with the marks of their calls. One that is there stays as it
+    /// is, unless the call is of a later placement or names another chain: see [`Placement`].
+    ///
+    /// # Errors
+    /// [`ObjectError`]: `Stale` for one whose file was removed; `StaleEpoch` if the call is from before the object came
+    /// to its chain or was removed, or if the object has data and the call's epoch on another chain. Some of the
+    /// objects may have been made.
+    pub fn make_of_calls(&self, objects: &[ObjectRef]) -> Result<(), ObjectError> {
+        let new = |object: &ObjectRef| {
+            let ObjectRef { name, epoch } = *object;
+            New { name, chain: epoch.chain, by: Some(epoch) }
+        };
+        self.make_missing(&objects.iter().map(new).collect::<Vec<_>>())?;
+        objects.iter().try_for_each(|object| self.place(*object))?;
+        self.sync_directories(objects.iter().map(|object| &object.name))
+    }
+
+    /// Makes the objects, empty and durable, without marks. One that is there stays as it is.
     ///
     /// # Errors
     /// [`ObjectError`]: `Stale` for one that was removed. Some of the objects may have been made.
@@ -21,31 +48,63 @@ impl Objects {
 
     /// [`Objects::make`] on a chain; 0: without copies.
     pub(crate) fn make_on(&self, names: &[ObjectName], chain: u64) -> Result<(), ObjectError> {
+        self.make_missing(
+            &names.iter().map(|name| New { name: *name, chain, by: None }).collect::<Vec<_>>(),
+        )?;
+        self.sync_directories(names.iter())
+    }
+
+    /// Makes the files that are missing; not durably.
+    fn make_missing(&self, all: &[New]) -> Result<(), ObjectError> {
         self.check()?;
         let (mut missing, mut noted) = (Vec::new(), 0);
-        for name in names {
+        for new in all {
+            let name = &new.name;
             let _name = self.name_lock(name).lock();
-            self.check_not_removed(name)?;
+            self.check_new(new)?;
             let is_there = self.root.contains(&name.path()).map_err(|e| self.trouble("look for", name, e))?;
             if !is_there {
-                noted = self.note_new(name, chain)?;
-                missing.push(name);
+                noted = self.note_new(name, new.chain)?;
+                missing.push(new);
             }
         }
         // Before they are there: the next process must know of each that the other members may not have.
         self.sync_notes(noted)?;
-        for name in missing {
-            self.create(name)?;
-        }
-        // An object that was there may have been made by a call that has not synced the directory yet. An empty file is
-        // its directory entry and its inode, and a file system has both durable or none.
-        let directories: BTreeSet<_> = names.iter().map(ObjectName::directory).collect();
+        missing.into_iter().try_for_each(|new| self.create(new))
+    }
+
+    /// An object that was there may have been made by a call that has not synced the directory yet. An empty file is its
+    /// directory entry and its inode, and a file system has both durable or none.
+    fn sync_directories<'a>(&self, of: impl Iterator<Item = &'a ObjectName>) -> Result<(), ObjectError> {
+        let directories: BTreeSet<_> = of.map(ObjectName::directory).collect();
         directories.into_iter().try_for_each(|d| self.sync_directory(d))
     }
 
-    fn create(&self, name: &ObjectName) -> Result<(), ObjectError> {
+    /// Does with an object that is there what a MAKE says.
+    fn place(&self, object: ObjectRef) -> Result<(), ObjectError> {
+        let ObjectRef { name, epoch } = object;
+        let open = self.find(name)?;
+        open.gate.replace(|stored| {
+            let has_data =
+                || open.stat().map(|stat| stat.len > 0).map_err(|e| self.trouble("look at", &name, e));
+            let new = match stored.after_make(epoch) {
+                Placement::Past => return Err(ObjectError::StaleEpoch),
+                Placement::IfEmpty(_) if has_data()? => return Err(ObjectError::StaleEpoch),
+                Placement::Stays(same) if same == stored => return Ok(stored),
+                Placement::Stays(new) | Placement::IfEmpty(new) => new,
+                Placement::Anew(new) => {
+                    self.set_length(name, 0)?;
+                    new
+                }
+            };
+            self.store_mark(&name, &open, new)
+        })
+    }
+
+    fn create(&self, new: &New) -> Result<(), ObjectError> {
+        let name = &new.name;
         let _name = self.name_lock(name).lock();
-        self.check_not_removed(name)?;
+        self.check_new(new)?;
         let mut made = self.disk.create_file(self.root.file(), &name.path());
         if made.as_ref().is_err_and(|e| answer_to(e) == ObjectError::NoSpace) {
             self.reclaim_some()?;
@@ -61,33 +120,86 @@ impl Objects {
         }
     }
 
+    /// The caller has the lock of the name.
+    fn check_new(&self, New { name, by, .. }: &New) -> Result<(), ObjectError> {
+        match *by {
+            Some(epoch) => self.admit(ObjectRef { name: *name, epoch }),
+            None => self.check_not_removed(name),
+        }
+    }
+
+    /// Whether a MAKE may make this object.
+    ///
+    /// # Errors
+    /// `Stale` if its file was removed, `StaleEpoch` if the call is from before the object was removed.
+    pub(crate) fn admit(&self, object: ObjectRef) -> Result<(), ObjectError> {
+        self.removed.lock().admit(object)
+    }
+
     /// `Stale` for an object that was removed. The caller has the lock of its name.
     pub(crate) fn check_not_removed(&self, name: &ObjectName) -> Result<(), ObjectError> {
         if self.removed.lock().contains(name) { Err(ObjectError::Stale) } else { Ok(()) }
     }
 
-    /// Removes the objects, durably: they go to the target's trash. One that is not there is no failure.
+    /// Removes the objects of files that are removed, durably: they go to the target's trash. One that is not there is no
+    /// failure.
     ///
     /// # Errors
     /// [`ObjectError`]; some of the objects may have been removed.
     pub fn remove(&self, names: &[ObjectName]) -> Result<(), ObjectError> {
         self.check()?;
-        let mut directories = BTreeSet::new();
         for name in names {
             let _name = self.name_lock(name).lock();
             self.removed.lock().insert(*name);
-            self.open.lock().remove(name);
-            match self.trash.own().take(&self.root, &name.path(), &name.to_string()) {
-                Ok(()) => {
-                    self.count.fetch_sub(1, Ordering::Relaxed);
-                }
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(self.trouble("remove", name, e)),
-            }
+            self.take_away(name)?;
             self.remove_sums(name)?;
-            directories.insert(name.directory());
         }
-        directories.into_iter().try_for_each(|d| self.sync_directory(d))
+        self.sync_directories(names.iter())
+    }
+
+    /// Removes those of the objects whose marks `is_meant` accepts, as [`Objects::remove`] does, when the calls under
+    /// way at each have ended. A MAKE with the epoch that is given here, or a later one, brings an object back. One that
+    /// cannot be opened stays.
+    ///
+    /// # Errors
+    /// [`ObjectError`]; some of the objects may have been removed.
+    pub(crate) fn remove_meant(
+        &self,
+        objects: &[ObjectRef],
+        mut is_meant: impl FnMut(Mark, Epoch) -> bool,
+    ) -> Result<(), ObjectError> {
+        self.check()?;
+        let mut removed = Vec::new();
+        for object in objects {
+            let Ok(open) = self.find(object.name) else { continue };
+            let mut sums = Ok(());
+            open.gate.close(|mark| {
+                if !is_meant(mark, object.epoch) {
+                    return Ok(false);
+                }
+                let _name = self.name_lock(&object.name).lock();
+                self.take_away(&object.name)?;
+                self.removed.lock().insert_until(*object);
+                removed.push(&object.name);
+                sums = self.remove_sums(&object.name);
+                Ok(true)
+            })?;
+            sums?;
+        }
+        self.sync_directories(removed.into_iter())
+    }
+
+    /// Moves the object to the trash, without its sums. The caller has the lock of the name.
+    fn take_away(&self, name: &ObjectName) -> Result<(), ObjectError> {
+        match self.trash.own().take(&self.root, &name.path(), &name.to_string()) {
+            Ok(()) => {
+                self.count.fetch_sub(1, Ordering::Relaxed);
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(self.trouble("remove", name, e)),
+        }
+        self.open.lock().remove(name);
+        Ok(())
     }
 
     /// Takes room for `bytes`, from the trash if the disk has no other.

@@ -59,6 +59,7 @@ fn fault(errno: &AtomicI32) -> io::Result<()> {
 
 const EIO: i32 = 5;
 const EMFILE: i32 = 24;
+const EROFS: i32 = 30;
 const ENOSPC: i32 = 28;
 
 impl Disk for FaultyDisk {
@@ -240,6 +241,19 @@ fn a_directory_that_cannot_be_opened_for_want_of_files_is_synced_later() {
     disk.sync_dir.store(EIO, Ordering::Relaxed);
     assert_eq!(objects.remove(&[name(1, 0)]), Err(ObjectError::Io));
     assert!(objects.failed());
+}
+
+/// As ext4 answers since Linux 6.15 once an error has made it read-only.
+#[test]
+fn a_directory_that_has_become_read_only_is_no_reason_to_stop_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
+    let objects = target.objects();
+    put(objects, name(1, 0), 0, &data(b"a")).unwrap();
+    disk.sync_dir.store(EROFS, Ordering::Relaxed);
+    assert_eq!(objects.make(&[name(1, 0)]), Err(ObjectError::ReadOnly), "it is asked for again");
+    assert!(!objects.failed());
+    assert_eq!(&objects.read(at(name(1, 0)), 0, 1).unwrap().data[..], b"a");
 }
 
 #[test]

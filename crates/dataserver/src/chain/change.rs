@@ -157,8 +157,8 @@ impl Change {
             Change::Commit | Change::Truncate { .. } | Change::Allocate { .. } | Change::Raise => 0,
             // Here, before another member has it: one that was removed is not made again.
             Change::Make if found.handle.chain_version == 0 => {
-                let name = found.object.name;
-                return found.target.run(move |o| o.check_not_removed(&name)).await.map(|()| Ready::Now);
+                let object = found.object;
+                return found.target.run(move |o| o.admit(object)).await.map(|()| Ready::Now);
             }
             Change::Make | Change::Remove => return Ok(Ready::Now),
         };
@@ -223,7 +223,7 @@ impl Change {
                 return o.allocate(object, *offset, *len).map(Some);
             }
             Change::Punch { offset, len } => o.punch_or_clear(object, *offset, *len)?,
-            Change::Make => o.make_of_call(object)?,
+            Change::Make => o.make_of_calls(&[object])?,
             Change::Remove => o.remove(&[object.name])?,
             Change::Raise => o.raise(object)?,
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use wire::xdr::Payload;
 
-use crate::epoch::{Entry, Mark, ObjectRef, Placement};
+use crate::epoch::{Entry, Mark, ObjectRef};
 use crate::object::{ObjectName, ObjectStat};
 use crate::objects::{ObjectError, Objects, end_of};
 
@@ -34,33 +34,6 @@ impl Objects {
         open.gate.replace(|stored| match mark(stored) {
             same if same == stored => Ok(stored),
             new => self.store_mark(&name, &open, new),
-        })
-    }
-
-    /// Makes an object for a MAKE that names a chain. One that is there stays as it is, unless the call is of a later
-    /// placement or names another chain: see [`Placement`].
-    ///
-    /// # Errors
-    /// `StaleEpoch` if the object is on another chain, and the call from before it came there; or if it has the epoch of
-    /// the call there, and data.
-    pub(crate) fn make_of_call(&self, object: ObjectRef) -> Result<(), ObjectError> {
-        let ObjectRef { name, epoch } = object;
-        self.make_on(&[name], epoch.chain)?;
-        let open = self.find(name)?;
-        open.gate.replace(|stored| {
-            let has_data =
-                || open.stat().map(|stat| stat.len > 0).map_err(|e| self.trouble("look at", &name, e));
-            let new = match stored.after_make(epoch) {
-                Placement::Past => return Err(ObjectError::StaleEpoch),
-                Placement::IfEmpty(_) if has_data()? => return Err(ObjectError::StaleEpoch),
-                Placement::Stays(same) if same == stored => return Ok(stored),
-                Placement::Stays(new) | Placement::IfEmpty(new) => new,
-                Placement::Anew(new) => {
-                    self.set_length(name, 0)?;
-                    new
-                }
-            };
-            self.store_mark(&name, &open, new)
         })
     }
 

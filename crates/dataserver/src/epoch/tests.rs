@@ -33,11 +33,14 @@ fn a_mark_with_any_bit_changed_is_none() {
 fn a_make_moves_an_object_to_the_chain_of_the_last_placement() {
     let in_5 = on(5, mark(3, 2));
     let table = [
-        (Mark::default(), server(0, 0), Placement::Stays(on(9, Mark::default()))),
+        (Mark::default(), server(0, 0), Placement::Stays(on(9, mark(0, 0)))),
         (Mark::default(), server(4, 1), Placement::Stays(on(9, mark(4, 1)))),
+        // Of a head that had it from before a restore.
+        (on(9, Mark::default()), server(0, 0), Placement::Stays(on(9, Mark::default()))),
+        (on(9, Mark::default()), server(1, 0), Placement::Anew(on(9, mark(1, 0)))),
         (on(9, mark(3, 2)), server(3, 2), Placement::Stays(on(9, mark(3, 2)))),
         (on(9, mark(3, 2)), server(4, 2), Placement::Anew(on(9, mark(4, 2)))),
-        (mark(3, 2), server(4, 2), Placement::Stays(on(9, mark(4, 2)))),
+        (mark(3, 2), server(4, 2), Placement::Anew(on(9, mark(4, 2)))),
         // It comes again.
         (on(9, mark(3, 2)), server(2, 2), Placement::Stays(on(9, mark(3, 2)))),
         (mark(3, 2), server(2, 2), Placement::Past),
@@ -46,10 +49,43 @@ fn a_make_moves_an_object_to_the_chain_of_the_last_placement() {
         (in_5, server(3, 2), Placement::IfEmpty(on(9, mark(3, 2)))),
         (in_5, server(4, 2), Placement::Anew(on(9, mark(4, 2)))),
         (Mark { incarnation: 6, ..in_5 }, server(3, 2), Placement::Anew(on(9, mark(3, 2)))),
-        (Mark { incarnation: 6, ..on(9, mark(8, 2)) }, server(3, 2), Placement::Stays(on(9, mark(3, 2)))),
+        (Mark { incarnation: 6, ..on(9, mark(8, 2)) }, server(3, 2), Placement::Anew(on(9, mark(3, 2)))),
     ];
     for (before, epoch, after) in table {
         assert_eq!(before.after_make(of(9, epoch)), after, "{before:?} {epoch:?}");
+    }
+    // Without copies.
+    let table = [
+        (Mark::default(), server(1, 0), Placement::Stays(mark(1, 0))),
+        (mark(3, 2), server(2, 2), Placement::Stays(mark(3, 2))),
+        (mark(3, 2), server(3, 2), Placement::Stays(mark(3, 2))),
+        (mark(3, 2), server(4, 2), Placement::Anew(mark(4, 2))),
+        (Mark { incarnation: 6, ..mark(8, 2) }, server(3, 2), Placement::Anew(mark(3, 2))),
+        // It was on a chain, and comes back to the target alone.
+        (in_5, server(2, 2), Placement::Past),
+        (in_5, server(3, 2), Placement::Past),
+        (in_5, server(4, 2), Placement::Anew(mark(4, 2))),
+        (Mark { incarnation: 6, ..in_5 }, server(3, 2), Placement::Anew(mark(3, 2))),
+    ];
+    for (before, epoch, after) in table {
+        assert_eq!(before.after_make(epoch), after, "{before:?} {epoch:?}");
+    }
+}
+
+#[test]
+fn a_mark_is_before_what_its_object_has_not_seen() {
+    let table = [
+        (mark(3, 2), server(3, 0), false),
+        (mark(3, 2), server(4, 0), true),
+        (mark(3, 2), server(2, 0), false),
+        (mark(u32::MAX, 2), server(0, 0), true),
+        (Mark { incarnation: 6, ..mark(9, 2) }, server(1, 0), true),
+        (Mark::default(), server(0, 0), false),
+        (Mark::default(), server(1, 0), true),
+        (mark(3, 2), layout(4), false),
+    ];
+    for (mark, bound, is_before) in table {
+        assert_eq!(mark.is_before(bound), is_before, "{mark:?} {bound:?}");
     }
 }
 

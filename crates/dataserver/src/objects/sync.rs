@@ -67,6 +67,11 @@ impl Objects {
                 );
                 ObjectError::NoSpace
             }
+            // Nothing that the caller has changed is durable, and it is told so. What is durable can be read.
+            ObjectError::ReadOnly => {
+                self.refuses_changes.store(true, Ordering::Relaxed);
+                ObjectError::ReadOnly
+            }
             _ => {
                 self.fail();
                 tracing::error!(

@@ -54,23 +54,6 @@ async fn a_member_stops_before_it_is_dropped_and_serves_nothing_afterwards() {
     assert_eq!(world.read(0, 5, 0, 3).await, Err(Status::StaleChain));
 }
 
-/// A column that moved to another target leaves an object without copies.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_without_copies_is_left_behind_for_an_orphan_scan_alone() {
-    let world = World::of(1).await;
-    let object = world.object(0, 5);
-    let alone = ObjectHandle { chain: object.target, ..object }.seal(&key());
-    let args = wire::data::make::Args { handles: vec![alone] };
-    let made: wire::data::make::Res = call(&world.peer(0), Procedure::Make, &args).await.unwrap();
-    made.unwrap();
-    assert_eq!(
-        world.remove_only(0, 5, Only::LeftChain).await,
-        (Ok(()), 1),
-        "its file may be about to name it"
-    );
-    assert_eq!(world.remove_only(0, 5, Only::LeftBehind).await, (Ok(()), 0));
-}
-
 fn data_chain(chain: wire::data::Chain, version: u32) -> wire::data::Chain {
     wire::data::Chain { version, ..chain }
 }

@@ -20,7 +20,7 @@ pub fn peer(served: &Served, key: PeerKey) -> Peer {
     Peer::new(served.server.address(), (PROGRAM, VERSION), key, Arc::new(SystemEntropy))
 }
 
-async fn call<R: Decode>(peer: &Peer, procedure: Procedure, args: &(dyn Encode + Sync)) -> R {
+pub async fn call<R: Decode>(peer: &Peer, procedure: Procedure, args: &(dyn Encode + Sync)) -> R {
     peer.call(procedure as u32, args, Duration::from_secs(10)).await.unwrap()
 }
 

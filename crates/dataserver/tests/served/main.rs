@@ -3,6 +3,7 @@
 mod admission;
 mod client;
 mod data;
+mod left_behind;
 mod ops;
 mod targets;
 

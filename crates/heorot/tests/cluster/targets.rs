@@ -2,15 +2,18 @@
 //! replacement joins under the same name.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::servers::{Client, Cluster, PORT, metric, until};
+use crate::servers::{Client, Cluster, PORT, ask, metric, until};
 use crate::small_disk::SmallDisk;
 
 /// Time limit for EIO, long enough for a machine that is busy with other tests.
@@ -266,6 +269,8 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
     };
     let (full, read_only) = (begin("full").await, begin("read-only").await);
     cluster.ask(0, &["node", "undrain", "ds0"]).unwrap();
+    // Orphan scans pass while columns are about to come to other targets.
+    let scans = Scans::start(cluster.metaservers[0].0);
     let place = disks[3].0.join("other-program");
     let filler = std::fs::File::create(&place).unwrap();
     let room = rustix::fs::statvfs(&disks[3].0).unwrap();
@@ -279,17 +284,46 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
     fill(&client, &full, 8 * MIB).await.unwrap();
     drop(filler);
     std::fs::remove_file(place).unwrap();
+    // A scan that syncs a directory at that moment would get EIO, and the target would fail.
+    drop(scans);
     disks[3].read_only();
+    let scans = Scans::start(cluster.metaservers[0].0);
     fill(&client, &read_only, 8 * MIB).await.unwrap();
     for n in 6..10 {
         write(&client, &format!("f{n}"), 8 * MIB).await.unwrap_or_else(|e| panic!("f{n}: {e}"));
     }
+    drop(scans);
     let all = (0..10).map(|n| format!("f{n}")).chain(["full".into(), "read-only".into()]);
     for name in all {
         read(&client, &name, 8 * MIB).await.unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     assert_eq!(files_on(&cluster, "ds7"), ["/f0", "/f1", "/f2", "/f3", "/f4", "/f5"]);
     assert!(files_on(&cluster, "ds0").contains(&"/full".to_owned()));
+}
+
+/// Orphan scans, one after the other, until this is dropped.
+struct Scans(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Scans {
+    fn start(ip: Ipv4Addr) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&ends);
+        let scans = std::thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                let said = ask(ip, &["clean"]).unwrap_or_else(|why| why);
+                assert!(said.contains("objects seen") || said.contains("ReadOnly"), "{said}");
+            }
+        });
+        Self(ends, Some(scans))
+    }
+}
+
+impl Drop for Scans {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        let ended = self.1.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || matches!(ended, Some(Ok(()))), "an orphan scan failed");
+    }
 }
 
 /// Objects below a directory: names, and true for those with data.

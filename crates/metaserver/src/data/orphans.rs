@@ -49,15 +49,23 @@ pub struct CleanReport {
     pub not_cleaned: Vec<String>,
 }
 
+/// An object that no file needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unneeded {
+    pub object: ObjectEntry,
+    /// Epoch of its file, in the view that says so; 0: it has no file.
+    pub epoch: u32,
+}
+
 /// List of objects, split into owned objects and orphans.
 #[derive(Debug, Default)]
 pub(crate) struct ByOwner {
     /// Objects of files, in the order of the list.
     pub owned: Vec<ObjectEntry>,
     /// Objects of no file.
-    pub orphans: Vec<ObjectEntry>,
+    pub orphans: Vec<Unneeded>,
     /// Objects of files whose column is on another chain, or on one that the target has left.
-    pub left_behind: Vec<ObjectEntry>,
+    pub left_behind: Vec<Unneeded>,
 }
 
 impl Data {
@@ -219,13 +227,17 @@ impl Data {
     /// then in every later view; and inode numbers are never used again. So a listed object whose inode is
     /// not in a later view belongs to a file that was removed for ever. In the other order, a file made in
     /// between would lose its data.
+    ///
+    /// An object of a file whose column is elsewhere may be one that a relocation has made, and is about to name: its
+    /// MAKE has the epoch of this view, or a later one, and the data server keeps it (`Only::LeftBehind`).
     pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, FileError> {
         let view = self.machine.view()?;
         let mut split = ByOwner::default();
         for entry in listed.iter().filter(|entry| entry.volume == self.machine.volume) {
             let inode = read::inode(&*view, InodeId(entry.inode))?;
-            let Some(layout) = layout_of(inode.as_ref(), entry) else {
-                split.orphans.push(*entry);
+            let unneeded = |epoch| Unneeded { object: *entry, epoch };
+            let Some((layout, epoch)) = layout_of(inode.as_ref(), entry) else {
+                split.orphans.push(unneeded(0));
                 continue;
             };
             let device = read::device(&*view, layout.device)?;
@@ -244,26 +256,26 @@ impl Data {
             };
             match is_owned {
                 true => split.owned.push(*entry),
-                false => split.left_behind.push(*entry),
+                false => split.left_behind.push(unneeded(epoch)),
             }
         }
         Ok(split)
     }
 
     /// Removes orphans, or objects that the target has left behind, for which the data server decides: it knows of
-    /// a chain that takes the target back before any data come. Returns their number.
+    /// a chain that takes the target back before any data come, and of a later placement. Returns their number.
     ///
     /// # Errors
     /// `Away` if some are spared, or the data server is away; others of them may be removed.
     pub(crate) async fn remove_orphans(
         &self,
         target: TargetId,
-        orphans: &[ObjectEntry],
+        orphans: &[Unneeded],
         only: Only,
     ) -> Result<u64, FileError> {
         let incarnation = incarnation(&*self.machine.view()?)?.0;
-        let handle = |entry: &ObjectEntry| {
-            let ObjectEntry { volume, inode, generation, column } = *entry;
+        let handle = |unneeded: &Unneeded| {
+            let Unneeded { object: ObjectEntry { volume, inode, generation, column }, epoch } = *unneeded;
             let file = FileHandle { volume, inode, generation };
             // The handle only names the object for the removal: no read or write depends on these.
             let (unit, columns) = (0, 0);
@@ -274,7 +286,7 @@ impl Data {
                 unit,
                 columns,
                 incarnation,
-                epoch: 0,
+                epoch,
                 layout_epoch: 0,
                 // The object of this target alone, whatever chain it was made for.
                 chain: target.0,
@@ -293,12 +305,12 @@ impl Data {
     }
 }
 
-/// Layout of the file that the object is of; none: it is of no file.
-fn layout_of<'a>(inode: Option<&'a Inode>, entry: &ObjectEntry) -> Option<&'a FileLayout> {
+/// Layout and epoch of the file that the object is of; none: it is of no file.
+fn layout_of<'a>(inode: Option<&'a Inode>, entry: &ObjectEntry) -> Option<(&'a FileLayout, u32)> {
     let inode = inode?;
     match &inode.kind {
         Kind::File(file) if inode.generation == entry.generation && entry.column < file.layout.columns => {
-            Some(&file.layout)
+            Some((&file.layout, inode.epoch))
         }
         _ => None,
     }

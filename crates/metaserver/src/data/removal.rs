@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use namespace::{ChainId, InodeId, TargetId, read};
+use namespace::{ChainId, InodeId, Placed, TargetId, read};
 use tokio::time::Instant;
 use wire::data::ObjectEntry;
 use wire::data::remove::Only;
 
 use crate::data::Data;
-use crate::data::orphans::ByOwner;
+use crate::data::orphans::{ByOwner, Unneeded};
 use crate::errors::FileError;
 
 /// Time limit of one command for the removal of objects from a data server. The next command goes on where it
@@ -145,25 +145,29 @@ impl Data {
         let before = self.file_data_of(&inode, layout)?;
         // Of a column with copies another target takes the place of the member.
         let moved = match self.relocate_from(&inode, &|of| of == ChainId::from(target)).await {
-            Ok(moved) => moved.and_then(|moved| moved.layout()).filter(|moved| *moved != layout),
+            Ok(moved) => moved.and_then(|moved| moved.placed()).filter(|moved| moved.layout != layout),
             // A client keeps a layout, or a data server is unreachable: a later try may succeed.
             Err(_) => None,
         };
-        let Some(to) = moved else { return Ok(objects) };
+        let Some(Placed { layout: to, epoch }) = moved else { return Ok(objects) };
         let now = self.file_data_of(&inode, to)?;
-        let is_left = |column: usize| {
-            let column = u32::try_from(column).unwrap_or(u32::MAX);
-            let chain = Some(ChainId::from(target));
-            before.layout.chain(&before.chains, column) == chain
-                && now.layout.chain(&now.chains, column) != chain
+        let chain = Some(ChainId::from(target));
+        let is_left = |column: &u32| {
+            before.layout.chain(&before.chains, *column) == chain
+                && now.layout.chain(&now.chains, *column) != chain
         };
-        let handles = self.object_handles(&before).into_iter().enumerate();
-        let left: Vec<_> =
-            handles.filter(|(column, _)| is_left(*column)).map(|(_, (_, _, handle))| handle).collect();
-        let count = left.len() as u64;
-        // A draining server gets no new objects.
-        self.remove_objects(target, left, Only::All).await?;
-        Ok(objects.saturating_sub(count))
+        let unneeded = |column| Unneeded {
+            object: ObjectEntry {
+                volume: self.machine.volume,
+                inode: inode.id.0,
+                generation: inode.generation,
+                column,
+            },
+            epoch,
+        };
+        let left: Vec<_> = (0..layout.columns).filter(is_left).map(unneeded).collect();
+        let removed = self.remove_orphans(target, &left, Only::LeftBehind).await?;
+        Ok(objects.saturating_sub(removed))
     }
 }
 

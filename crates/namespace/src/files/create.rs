@@ -7,6 +7,9 @@ use crate::{
     NewNode, Reply,
 };
 
+/// Object epoch of a new file. Its objects have marks with it: none is epoch 0.
+const FIRST_EPOCH: u32 = 1;
+
 /// Result of the look-up of the name for a create.
 pub(crate) enum Found {
     /// The name is free: the inode may be made in this directory.
@@ -73,7 +76,7 @@ pub(crate) fn make(plan: &mut Plan<'_>, mut dir: Inode, create: &Create) -> Resu
         NewNode::CharacterDevice(major, minor) => (Kind::CharacterDevice(*major, *minor), 0),
         NewNode::BlockDevice(major, minor) => (Kind::BlockDevice(*major, *minor), 0),
     };
-    let is_directory = matches!(kind, Kind::Directory(_));
+    let (is_directory, is_file) = (matches!(kind, Kind::Directory(_)), matches!(kind, Kind::File(_)));
     let attributes = &create.attributes;
     let inode = Inode {
         id,
@@ -85,7 +88,7 @@ pub(crate) fn make(plan: &mut Plan<'_>, mut dir: Inode, create: &Create) -> Resu
         links: if is_directory { 2 } else { 1 },
         size,
         written: 0,
-        epoch: 0,
+        epoch: if is_file { FIRST_EPOCH } else { 0 },
         layout_epoch: 0,
         accessed: attributes.accessed.unwrap_or(plan.now()),
         modified: attributes.modified.unwrap_or(plan.now()),

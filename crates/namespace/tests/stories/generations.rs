@@ -30,22 +30,22 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
     let (name, data) = (b"x".to_vec(), bytes::Bytes::from_static(b"data"));
     let layout = LAYOUT;
     let observed =
-        Observation { inode, grant: 0, epoch: 0, end: 9, modified: at(1), version: 1, durable: true };
+        Observation { inode, grant: 0, epoch: 1, end: 9, modified: at(1), version: 1, durable: true };
     let size = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let exists = XattrExists::Either;
     let value = vec![1];
-    let checked = FileVersion { epoch: 0, change: 0, grant: 0, data: Some(DataPlace::Inline) };
+    let checked = FileVersion { epoch: 1, change: 0, grant: 0, data: Some(DataPlace::Inline) };
     let before = sound.dump();
     for command in [
         Command::WriteInline { inode, offset: 0, data },
         Command::SetAttributes { inode, set: size },
         Command::Link { inode, dir, name: name.clone() },
-        Command::Wrote { inode, end: 9, epoch: 0 },
+        Command::Wrote { inode, end: 9, epoch: 1 },
         Command::Migrate { inode, made: None },
-        Command::Migrated { inode, layout, epoch: 0 },
+        Command::Migrated { inode, layout, epoch: 1 },
         Command::PlaceAs { inode, layout },
         Command::Relocate { inode, from: layout, to: layout, checked },
-        Command::RaiseEpoch { inode, epoch: 0 },
+        Command::RaiseEpoch { inode, epoch: 1 },
         Command::SetXattr { inode, name: name.clone(), value, exists },
         Command::RemoveXattr { inode, name },
         Command::Observe { files: vec![observed] },
@@ -86,7 +86,7 @@ fn a_stateid_or_deferred_op_of_a_file_with_another_generation_is_stale() {
     let (mut sound, mut odd) = members();
     for (world, path) in [(&mut sound, "/a"), (&mut odd, "/b")] {
         let inode = world.id(path);
-        world.apply(Command::Migrate { inode, made: Some(Placed { layout: LAYOUT, epoch: 0 }) }).unwrap();
+        world.apply(Command::Migrate { inode, made: Some(Placed { layout: LAYOUT, epoch: 1 }) }).unwrap();
         world.remove(path).unwrap();
     }
     let ids: Vec<u64> = odd.deferred_ops().iter().map(|deferred| deferred.id).collect();

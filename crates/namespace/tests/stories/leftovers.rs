@@ -184,7 +184,7 @@ fn a_client_returns_100_000_layouts_with_one_command() {
     w.many(LAYOUTS, |n| {
         let (stateid, inode) = (Stateid { sequence: 0, id: opens[n as usize] }, InodeId(3 + n));
         let (mode, made, export) =
-            (IoMode::ReadWrite, Some(Placed { layout: LAYOUT, epoch: 0 }), InodeId::ROOT);
+            (IoMode::ReadWrite, Some(Placed { layout: LAYOUT, epoch: 1 }), InodeId::ROOT);
         (None, Command::LayoutGet { client: a, inode, stateid, mode, made, version: 0, export })
     });
     assert_eq!(read::state_counts(&*w.view()).unwrap().layouts, LAYOUTS);
@@ -205,7 +205,7 @@ fn a_client_returns_100_000_layouts_with_one_command() {
     assert_eq!(w.bounded(Command::LayoutReturn { client: a, scope }), Reply::Refused(Error::BadStateid));
     assert_eq!(w.bounded(Command::LayoutRecall { client: a, inode: last }), Reply::State { stateid: None });
     let stateid = Stateid { sequence: 0, id: opens[LAYOUTS as usize - 1] };
-    let (mode, made, export) = (IoMode::ReadWrite, Some(Placed { layout: LAYOUT, epoch: 0 }), InodeId::ROOT);
+    let (mode, made, export) = (IoMode::ReadWrite, Some(Placed { layout: LAYOUT, epoch: 1 }), InodeId::ROOT);
     let get = Command::LayoutGet { client: a, inode: last, stateid, mode, made, version: 0, export };
     assert!(matches!(w.bounded(get), Reply::Layout { .. }));
     let commands = w.remove_leftovers();

@@ -144,7 +144,7 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
     let open = w.open(a, "/f", BOTH).unwrap();
     let other = FileLayout { first: LAYOUT.first + 1, ..LAYOUT };
     let late = Placed { layout: LAYOUT, epoch: u32::MAX };
-    for made in [None, Some(Placed { layout: other, epoch: 0 }), Some(late)] {
+    for made in [None, Some(Placed { layout: other, epoch: 1 }), Some(late)] {
         let get = Command::LayoutGet {
             client: a,
             inode,
@@ -157,7 +157,7 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
         assert_eq!(w.apply(get), Err(Error::Delay), "{made:?}");
         assert_eq!(place(&w, "/f"), DataPlace::Inline);
     }
-    w.apply(Command::Migrate { inode, made: Some(Placed { layout: other, epoch: 0 }) }).unwrap();
+    w.apply(Command::Migrate { inode, made: Some(Placed { layout: other, epoch: 1 }) }).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Migrating, "its own objects are still to be made");
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
     let done = migrated(&w, inode);

@@ -199,7 +199,7 @@ impl World {
     /// A file whose data are in objects.
     pub fn file(&mut self, path: &str) -> InodeId {
         let inode = self.small_file(path);
-        self.apply(Command::Migrate { inode, made: Some(Placed { layout: LAYOUT, epoch: 0 }) })
+        self.apply(Command::Migrate { inode, made: Some(Placed { layout: LAYOUT, epoch: 1 }) })
             .expect("has no data to copy");
         inode
     }

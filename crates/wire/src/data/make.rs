@@ -1,5 +1,5 @@
 //! MAKE: creates objects, empty and durable. An existing object stays unchanged, so that a call can be
-//! retried.
+//! retried; but one from before the handle's epoch is emptied: its data are of an earlier placement.
 //!
 //! No other procedure creates an object, except TRUNCATE to length 0: an object that READ or WRITE does not
 //! find is lost.

@@ -13,7 +13,8 @@ xdr_enum! {
         /// Objects with copies whose chain the target has left. The answer is `ChainWaits` if it is a member of the
         /// chain of one of these, as far as it has heard.
         LeftChain = 1,
-        /// These, and objects without copies.
+        /// These, and objects without copies that no call with the handle's epoch or a later one has come to: another
+        /// one may be of a placement that the caller does not know yet.
         LeftBehind = 2,
     }
 }

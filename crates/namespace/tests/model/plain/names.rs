@@ -254,7 +254,7 @@ impl Plain {
                 bytes: Vec::new(),
                 size: 0,
                 written: 0,
-                epoch: 0,
+                epoch: 1,
                 layout_epoch: 0,
             },
             NewNode::Directory => {
