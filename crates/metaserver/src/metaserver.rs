@@ -171,6 +171,7 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.data).run_deferred()));
         background.push(tokio::spawn(Arc::clone(&self.data).settle_files()));
         background.push(tokio::spawn(Arc::clone(&self.state).recall_idle_layouts()));
+        background.push(tokio::spawn(Arc::clone(&self.state).tell_of_start()));
         background.push(tokio::spawn(Arc::clone(&self.state).watch_leases()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_regularly()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_left_behind()));

@@ -112,6 +112,17 @@ pub struct LockAttempt {
     pub is_answered: bool,
 }
 
+/// A time without faults.
+#[derive(Debug, Clone)]
+pub struct Calm {
+    /// Its beginning, when leaders are elected and processes have started.
+    pub from_ms: u64,
+    /// Its end.
+    pub until_ms: u64,
+    /// Clients that are up, and reach all servers.
+    pub clients: Vec<Address>,
+}
+
 /// Everything that clients know.
 #[derive(Debug, Default)]
 pub struct Claims {

@@ -5,10 +5,12 @@
 
 use namespace::{InodeId, read};
 
+use crate::claims::Calm;
 use crate::cluster::Cluster;
 use crate::data_server::DataServer;
 use crate::faults::Faults;
 use crate::mount::NfsClient;
+use crate::net::Address;
 use crate::object_disk::ObjectDisk;
 use crate::rng::Rng;
 use crate::service::LEASE;
@@ -102,11 +104,11 @@ impl Cluster {
             self.members.iter().for_each(|member| member.disk.cut_power_after(u64::MAX));
             let settled_ms = self.shared.now_ms() + SETTLE_MS;
             // Now and then one client is away for longer than its lease while all others go on.
-            if rng.below(2) == 0 {
-                self.cut_off_client(rng);
-            }
+            let away = (rng.below(2) == 0).then(|| self.cut_off_client(rng));
+            let up = self.nfs_clients.iter().filter(|client| client.runs()).map(|client| client.address);
+            let clients = up.filter(|address| Some(*address) != away).collect();
             self.until(CALM_MS, |_| false);
-            self.shared.note_calm(settled_ms, self.shared.now_ms());
+            self.shared.note_calm(Calm { from_ms: settled_ms, until_ms: self.shared.now_ms(), clients });
             self.shared.net().unblock_all();
         }
     }
@@ -131,13 +133,13 @@ impl Cluster {
                 self.nfs_clients[client].kill();
                 self.nfs_clients[client].starts_at_ms = now_ms + rng.within(1..=12_000);
             }
-            3 => self.cut_off_client(rng),
+            3 => drop(self.cut_off_client(rng)),
             _ => {}
         }
     }
 
-    /// Cuts one client off from everything, until all links are repaired.
-    fn cut_off_client(&mut self, rng: &mut Rng) {
+    /// Cuts one client off from everything, until all links are repaired. Returns its address.
+    fn cut_off_client(&mut self, rng: &mut Rng) -> Address {
         let client = self.nfs_clients[rng.below(self.nfs_clients.len())].address;
         self.shared.note(|| format!("client {client} is cut off"));
         let others = self.members.iter().map(|member| member.address);
@@ -147,6 +149,7 @@ impl Cluster {
             net.block_link(client, other);
             net.block_link(other, client);
         }
+        client
     }
 
     /// Waits until there is no deferred work on objects. Then objects without a file are looked for, as each

@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use replica::NodeId;
 
 use crate::bug::Bug;
-use crate::claims::Claims;
+use crate::claims::{Calm, Claims};
 use crate::history::History;
 use crate::membership::MembershipScenario;
 use crate::net::Net;
@@ -35,7 +35,7 @@ pub struct Shared {
     history: Mutex<History>,
     claims: Mutex<Claims>,
     records: Mutex<Records>,
-    calm: Mutex<Vec<(u64, u64)>>,
+    calm: Mutex<Vec<Calm>>,
     /// Index up to which tables were judged, and the findings.
     tables: Mutex<(u64, Vec<String>)>,
     failures: Mutex<Vec<String>>,
@@ -131,8 +131,8 @@ impl Shared {
     }
 
     /// Notes a time without faults.
-    pub fn note_calm(&self, from_ms: u64, until_ms: u64) {
-        self.calm.lock().push((from_ms, until_ms));
+    pub fn note_calm(&self, calm: Calm) {
+        self.calm.lock().push(calm);
     }
 
     /// Judges the tables of a store in which all entries below `next` are applied, unless they were judged.
@@ -151,7 +151,7 @@ impl Shared {
     }
 
     /// Times without faults.
-    pub fn calm(&self) -> Vec<(u64, u64)> {
+    pub fn calm(&self) -> Vec<Calm> {
         self.calm.lock().clone()
     }
 

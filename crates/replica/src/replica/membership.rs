@@ -113,7 +113,7 @@ impl Replica {
             let outcome = match self.service.change(change, force).await {
                 Err(ChangeError::NotLeader(Some(leader))) => {
                     let request = Request::Change { change, force };
-                    let answer = self.call_leader(&leader, &request).await;
+                    let answer = self.call_leader(&leader, &request, FORWARD_TIME_MAX).await;
                     let answer: Result<Result<(), ChangeError>, String> =
                         answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
                     // A retry tells whether it was done.

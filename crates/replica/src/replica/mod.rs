@@ -36,8 +36,11 @@ use crate::state::machine::Observer;
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Change, Member, NodeId};
 
-/// Time-out of a call to the leader, which is then repeated. A broken connection ends the call at once.
+/// Time-out of a change of the members, which the leader carries out.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Time-out of a command that is sent to the leader, which is then sent again. A broken connection and another leader end
+/// the call at once.
+const PROPOSE_TIME_MAX: Duration = Duration::from_secs(3);
 /// Retry interval without a leader; a leader change ends the wait.
 const LEADER_WAIT: Duration = Duration::from_millis(50);
 /// First and later log lines of a starting member that waits for other voters.
@@ -203,8 +206,7 @@ impl Replica {
         if proposal.request.is_some() || is_idempotent(&proposal.command) {
             return self.order(proposal).await;
         }
-        let life = self.server_session.life();
-        let life = *life.get_or_try_init(|| self.start_server_session(proposal.stamp.time)).await?;
+        let life = self.begin_server_session(proposal.stamp.time).await?;
         let slot = self.server_session.take_slot().await.map_err(|e| self.failed_by(e.to_string()))?;
         proposal.request = Some(RequestId::Server(slot.request(life)));
         match self.order(proposal).await? {
@@ -216,8 +218,18 @@ impl Replica {
         }
     }
 
-    /// Begins the server session of this process. Its sessions have one nonce: a late duplicate of the first
-    /// request does not end the current session.
+    /// Begins the server session of this process, unless it has begun. Returns the life of the process. The others learn
+    /// by it that the process has started: best soon, and not with its first command.
+    ///
+    /// # Errors
+    /// [`ReplicaError`].
+    pub async fn begin_server_session(&self, time: Time) -> Result<u64, ReplicaError> {
+        let life = self.server_session.life();
+        life.get_or_try_init(|| self.start_server_session(time)).await.copied()
+    }
+
+    /// The sessions of this process have one nonce: a late duplicate of the first request does not end the current
+    /// session.
     async fn start_server_session(&self, time: Time) -> Result<u64, ReplicaError> {
         let stamp = Stamp { time, random: self.nonce };
         let command = Command::ServerStarts { member: self.id };
@@ -259,7 +271,12 @@ impl Replica {
     }
 
     /// Calls the leader; ends early when it leads no more.
-    async fn call_leader(&self, leader: &Member, request: &Request) -> Result<Bytes, Unreachable> {
+    async fn call_leader(
+        &self,
+        leader: &Member,
+        request: &Request,
+        time_max: Duration,
+    ) -> Result<Bytes, Unreachable> {
         let body = transport::encode(request);
         let mut metrics = self.service.raft.server_metrics();
         let deposed = async {
@@ -273,13 +290,14 @@ impl Replica {
         };
         tokio::select! {
             biased;
-            carried = self.transport.call(leader, Channel::Requests, body, FORWARD_TIME_MAX) => carried,
+            carried = self.transport.call(leader, Channel::Requests, body, time_max) => carried,
             () = deposed => Err(Unreachable::NoAnswer(format!("{} leads no more", leader.name))),
         }
     }
 
     async fn forward(&self, leader: &Member, change: &Change) -> ProposeOutcome {
-        let carried = self.call_leader(leader, &Request::Propose(change.clone())).await;
+        let request = Request::Propose(change.clone());
+        let carried = self.call_leader(leader, &request, PROPOSE_TIME_MAX).await;
         let unknown = |why: &dyn std::fmt::Display| {
             tracing::debug!(leader = %leader.name, %why, "no answer to a forwarded command");
             ProposeOutcome::Unknown

@@ -15,6 +15,9 @@ use crate::transport::{self, Request};
 /// leader.
 const APPLY_TIME_MAX: Duration = Duration::from_millis(200);
 
+/// Time-out of a question to the leader, which is then repeated: all reads that begin meanwhile wait for it.
+const ASK_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Read lease that this member holds.
 #[derive(Default)]
 pub(super) struct ReadLeaseHolder {
@@ -96,9 +99,8 @@ impl Replica {
         let answer = match self.service.read_index(by).await? {
             ReadIndex::NotLeader => {
                 let leader = self.leader().ok_or("no member leads")?;
-                let answer =
-                    self.call_leader(&leader, &Request::Read(by)).await.map_err(|e| e.to_string())?;
-                transport::decode(&answer)?
+                let answer = self.call_leader(&leader, &Request::Read(by), ASK_TIME_MAX).await;
+                transport::decode(&answer.map_err(|e| e.to_string())?)?
             }
             here @ ReadIndex::Next { .. } => here,
         };

@@ -43,6 +43,7 @@ impl Mount {
         let programs: Vec<Arc<dyn Program>> = vec![Arc::new(Callbacks(Arc::downgrade(self)))];
         let dialled = Connection::dial(&network, socket_address(to), Programs::new(programs));
         let connection = tokio::time::timeout(CONNECT_TIME_MAX, dialled).await.ok()?.ok()?;
+        self.shared.note(|| format!("client {} connects to metaserver {to}", self.address));
         let session = {
             let mut known = self.known();
             known.connection = Some(Arc::clone(&connection));
@@ -72,6 +73,8 @@ impl Mount {
 
     /// Gives up a connection that does not answer.
     async fn disconnect(&self, connection: &Arc<Connection>) {
+        self.shared
+            .note(|| format!("client {} got no answer from metaserver {}", self.address, self.known().at));
         connection.close();
         let pause_ms = {
             let mut known = self.known();

@@ -3,17 +3,17 @@
 //! faults, is a finding. A request that names its file by a name begins to wait anew when another file is made
 //! under that name.
 
-use crate::claims::{Claims, Delays, LEASE_MS};
+use crate::claims::{Calm, Claims, Delays, LEASE_MS};
 use crate::history::History;
 
-pub(super) fn judge(claims: &Claims, history: &History, calm: &[(u64, u64)]) -> Vec<String> {
+pub(super) fn judge(claims: &Claims, history: &History, calm: &[Calm]) -> Vec<String> {
     let mut findings = vec![];
     for Delays { what, name, ms } in &claims.delays {
         let made = history.made.iter().filter(|(_, made)| Some(made) == name.as_ref()).map(|(at, _)| *at);
         let mut from_ms = ms.0;
         for until_ms in made.filter(|at| (ms.0..ms.1).contains(at)).chain([ms.1]) {
-            for (calm_from_ms, calm_until_ms) in calm {
-                let (from_ms, until_ms) = (from_ms.max(*calm_from_ms), until_ms.min(*calm_until_ms));
+            for calm in calm {
+                let (from_ms, until_ms) = (from_ms.max(calm.from_ms), until_ms.min(calm.until_ms));
                 if until_ms > from_ms + LEASE_MS * 3 / 2 {
                     findings.push(format!("{what} was put off from {from_ms} to {until_ms} ms"));
                 }

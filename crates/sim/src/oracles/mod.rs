@@ -10,6 +10,7 @@ mod linearizable;
 mod locks;
 mod replicas;
 mod restored;
+mod silence;
 mod tables;
 mod waits;
 
@@ -35,6 +36,7 @@ pub fn judge(shared: &Shared, members: &[Member]) -> Vec<String> {
         ("leases", known.lost.clone()),
         ("lock waiters", waits::judge(&known, &calm)),
         ("recalls", delays::judge(&known, &history, &calm)),
+        ("silence", silence::judge(&known, &calm)),
         ("answers", known.unexpected.clone()),
         ("records", shared.records().wrong.clone()),
     ];

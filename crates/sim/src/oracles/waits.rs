@@ -1,7 +1,7 @@
 //! Oracle of lock waiters: no lock without a holder is denied for longer than a lease. Judged in times
 //! without faults, in which the waiter gets answers: one that is cut off is not denied anything.
 
-use crate::claims::{Claims, LEASE_MS, LockWait};
+use crate::claims::{Calm, Claims, LEASE_MS, LockWait};
 
 /// Time within which a lapsed client's lock is gone, after its last request: its lease, the time in which the
 /// leader hears of renewals and looks for lapsed clients, and the next LOCK, which expires it.
@@ -9,11 +9,11 @@ const LAPSE_MS: u64 = LEASE_MS * 3 / 2;
 /// Longest pause of a waiter between two requests, and the time of a request.
 const ASK_MS: u64 = 2_000;
 
-pub(super) fn judge(claims: &Claims, calm: &[(u64, u64)]) -> Vec<String> {
+pub(super) fn judge(claims: &Claims, calm: &[Calm]) -> Vec<String> {
     let mut findings = vec![];
     for wait in &claims.waits {
-        for (from_ms, until_ms) in calm {
-            let time = (wait.from_ms.max(*from_ms), wait.until_ms.min(*until_ms));
+        for calm in calm {
+            let time = (wait.from_ms.max(calm.from_ms), wait.until_ms.min(calm.until_ms));
             if let Some(free) = longest_free(wait, time, claims).filter(|free| *free > LEASE_MS + ASK_MS) {
                 findings.push(format!("{wait:?} was denied for {free} ms in which nobody held it"));
             }

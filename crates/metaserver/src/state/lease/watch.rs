@@ -122,6 +122,15 @@ impl ClientState {
         self.cluster.lease() + unreported
     }
 
+    /// Tells the leader that this metaserver has started. It begins leases anew then, and later ones would keep the state
+    /// of dead clients for longer: so it is done at once, and not with the first command of this process.
+    pub(crate) async fn tell_of_start(self: Arc<Self>) {
+        while let Err(error) = self.machine.replica.begin_server_session(self.machine.now()).await {
+            tracing::debug!(%error, "the group has not heard of this start yet");
+            tokio::time::sleep(self.looks_at_leases_every()).await;
+        }
+    }
+
     /// Begins client leases anew: another metaserver fell silent or started.
     pub(crate) fn renewals_were_lost(&self) {
         self.leases.begin_anew(self.machine.clock.monotonic(), self.lapse_time());
