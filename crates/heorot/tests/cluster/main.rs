@@ -6,6 +6,7 @@ mod balance;
 mod clocks;
 mod damaged_blocks;
 mod dead_data_servers;
+mod flipped_bits;
 mod incarnations;
 mod killed_moves;
 mod lost_targets;
