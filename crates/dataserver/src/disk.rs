@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, StatVfs, XattrFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatVfs, XattrFlags};
 use rustix::io::Errno;
 
 use crate::epoch::{ATTRIBUTE, MARK_BYTES};
@@ -28,6 +29,15 @@ pub trait Disk: Send + Sync + 'static {
     fn create_file(&self, dir: &File, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(dir, name, flags, FILE_MODE)?.into())
+    }
+
+    /// Makes the file `name` in `dir`, as [`Disk::create_file`] does, with a mark: a sync of its directory makes both
+    /// durable. False: the disk cannot do so.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn create_marked(&self, _dir: &File, _name: &str, _mark: &[u8]) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// Room of the file system that holds `dir`.
@@ -211,4 +221,22 @@ pub trait Disk: Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub struct SystemDisk;
 
-impl Disk for SystemDisk {}
+impl Disk for SystemDisk {
+    /// The file has no name until it has its mark, and the directory changes last: a journal that has the name has the
+    /// mark.
+    fn create_marked(&self, dir: &File, name: &str, mark: &[u8]) -> io::Result<bool> {
+        let parent = name.rsplit_once('/').map_or(".", |(parent, _)| parent);
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file: File = match rustix::fs::openat(dir, parent, flags, FILE_MODE) {
+            // Of a file system, or a kernel, without files without a name.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(false),
+            opened => opened?.into(),
+        };
+        self.set_mark(&file, mark)?;
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match rustix::fs::linkat(rustix::fs::CWD, opened, dir, name, AtFlags::SYMLINK_FOLLOW) {
+            Err(Errno::NOENT | Errno::XDEV) => Ok(false), // no /proc
+            linked => Ok(linked.map(|()| true)?),
+        }
+    }
+}

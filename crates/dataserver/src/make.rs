@@ -105,19 +105,31 @@ impl Objects {
         let name = &new.name;
         let _name = self.name_lock(name).lock();
         self.check_new(new)?;
-        let mut made = self.disk.create_file(self.root.file(), &name.path());
+        let mut made = self.create_file(new);
         if made.as_ref().is_err_and(|e| answer_to(e) == ObjectError::NoSpace) {
             self.reclaim_some()?;
-            made = self.disk.create_file(self.root.file(), &name.path());
+            made = self.create_file(new);
         }
         match made {
-            Ok(_) => {
+            Ok(()) => {
                 self.count.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(e) => Err(self.trouble("make", name, e)),
         }
+    }
+
+    /// Of a MAKE with its mark, where the disk can do so; else it gets the mark when it is placed.
+    fn create_file(&self, new: &New) -> io::Result<()> {
+        let (dir, path) = (self.root.file(), new.name.path());
+        let placement = new.by.map(|epoch| Mark::default().after_make(epoch));
+        if let Some(Placement::Stays(mark)) = placement
+            && self.disk.create_marked(dir, &path, &mark.to_bytes())?
+        {
+            return Ok(());
+        }
+        self.disk.create_file(dir, &path).map(drop)
     }
 
     /// The caller has the lock of the name.

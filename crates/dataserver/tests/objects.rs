@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use bytes::Bytes;
 use dataserver::{
@@ -48,6 +48,8 @@ struct FaultyDisk {
     sync_dir: AtomicI32,
     file_syncs: AtomicU32,
     dir_syncs: AtomicU32,
+    mark_syncs: AtomicU32,
+    makes_marked: AtomicBool,
 }
 
 fn fault(errno: &AtomicI32) -> io::Result<()> {
@@ -72,6 +74,18 @@ impl Disk for FaultyDisk {
         self.file_syncs.fetch_add(1, Ordering::Relaxed);
         fault(&self.sync_file)?;
         file.sync_data()
+    }
+
+    fn create_marked(&self, dir: &File, name: &str, mark: &[u8]) -> io::Result<bool> {
+        if !self.makes_marked.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        SystemDisk.create_marked(dir, name, mark)
+    }
+
+    fn sync_all(&self, file: &File) -> io::Result<()> {
+        self.mark_syncs.fetch_add(1, Ordering::Relaxed);
+        file.sync_all()
     }
 
     fn sync_dir(&self, root: &File, name: &str) -> io::Result<()> {
@@ -241,6 +255,28 @@ fn a_directory_that_cannot_be_opened_for_want_of_files_is_synced_later() {
     disk.sync_dir.store(EIO, Ordering::Relaxed);
     assert_eq!(objects.remove(&[name(1, 0)]), Err(ObjectError::Io));
     assert!(objects.failed());
+}
+
+#[test]
+fn a_new_object_has_its_mark_by_one_sync_where_the_disk_can() {
+    for makes_marked in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
+        disk.makes_marked.store(makes_marked, Ordering::Relaxed);
+        let of = |epoch| {
+            let epoch = Epoch { incarnation: 3, chain: 0, call: CallEpoch::Server(epoch, 0) };
+            ObjectRef { name: name(1, 0), epoch }
+        };
+        for _ in 0..2 {
+            target.objects().make_of_calls(&[of(4)]).unwrap();
+        }
+        let syncs = [&disk.mark_syncs, &disk.dir_syncs].map(|syncs| syncs.load(Ordering::Relaxed));
+        assert_eq!(syncs, [u32::from(!makes_marked), 2]);
+        drop(target);
+        let again = open(dir.path(), 2);
+        assert_eq!(again.objects().read(of(3), 0, 1), Err(ObjectError::StaleEpoch));
+        assert!(again.objects().read(of(4), 0, 1).is_ok());
+    }
 }
 
 /// As ext4 answers since Linux 6.15 once an error has made it read-only.

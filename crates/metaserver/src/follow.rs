@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{ChainId, ClientId, Command, DataServer, DeviceId, InodeId, Reply, SessionId, read};
@@ -41,7 +42,10 @@ enum Event {
     Acknowledged(ClientId),
     SessionEnded(SessionId),
     /// A metaserver started: renewals that it had not reported before are lost.
-    ServerStarted,
+    /// So long ago: renewals that its process before had not reported are older.
+    ServerStarted {
+        ago: Duration,
+    },
     /// The whole store may be different, after a snapshot install.
     Replaced,
     Map,
@@ -149,7 +153,9 @@ impl Observer for Upcalls {
             Command::ExpireClient { client } | Command::DestroyClient { client } => {
                 self.seen.event(Event::Gone(*client));
             }
-            Command::ServerStarts { .. } => self.seen.event(Event::ServerStarted),
+            Command::ServerStarts { age_ms, .. } => {
+                self.seen.event(Event::ServerStarted { ago: Duration::from_millis(*age_ms) });
+            }
             Command::DestroySession { session } => self.seen.event(Event::SessionEnded(*session)),
             Command::CreateSession { .. } => {
                 if let Reply::Session { client, ended, .. } = reply {
@@ -243,7 +249,7 @@ impl Metaserver {
                         tracing::warn!(?status, "reading again what a snapshot brought");
                     }
                 }
-                Event::ServerStarted => self.state.renewals_were_lost(),
+                Event::ServerStarted { ago } => self.state.renewals_were_lost(ago),
                 Event::SessionEnded(session) => self.state.sessions.remove(session),
             }
         }

@@ -316,7 +316,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::MakeChains { chains } => chain::make(plan, chains),
         Command::ChangeChains { changes } => chain::change(plan, changes),
         Command::DeferredDone { ids } => deferred::done(plan, ids),
-        Command::ServerStarts { member } => servers::start(plan, *member),
+        Command::ServerStarts { member, .. } => servers::start(plan, *member),
         Command::Map(change) => cluster_map::change(plan, change),
         Command::Relocate { inode, from, to, checked } => {
             relocate::relocate(plan, *inode, *from, *to, *checked)
@@ -355,7 +355,8 @@ mod tests {
         let (client, inode) = (ClientId(1), InodeId::ROOT);
         let mut batch = |edit: &mut dyn Edit| {
             format(edit, &stamp, [7; 16])?;
-            let started = apply(edit, &Proposal::new(stamp, None, Command::ServerStarts { member: 1 }))?;
+            let starts = Command::ServerStarts { member: 1, age_ms: 0 };
+            let started = apply(edit, &Proposal::new(stamp, None, starts))?;
             let Reply::Started { life } = started else { panic!("{started:?}") };
             // An index entry without its layout.
             let mut plan = Plan::new(&*edit, stamp);

@@ -239,8 +239,9 @@ pub enum Command {
     /// Outcome of deferred operations: these ids are done on every object, see [`crate::DeferredOp`].
     DeferredDone { ids: Vec<u64> },
     /// A metaserver's process starts: it gets a session in place of the session of the member's earlier
-    /// process. The stamp's random bits identify the process.
-    ServerStarts { member: u64 },
+    /// process. The stamp's random bits identify the process, which has run for `age_ms`: the one before had ended by
+    /// then.
+    ServerStarts { member: u64, age_ms: u64 },
 
     /// The first command: makes the root directory, and the group's first incarnation with this random id.
     /// No effect if there is a root directory.

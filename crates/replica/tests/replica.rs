@@ -57,7 +57,7 @@ async fn a_process_whose_session_was_forgotten_for_others_begins_another() {
     let replica = open(dir.path(), Arc::new(MemoryStore::default()), 0).unwrap();
     replica.propose(mkdir("before")).await.unwrap();
     for member in 100..100 + namespace::SERVERS_MAX as u64 {
-        let command = Command::ServerStarts { member };
+        let command = Command::ServerStarts { member, age_ms: 0 };
         replica.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();
     }
     assert_eq!(replica.propose(mkdir("d")).await, Err(ReplicaError::Unknown));

@@ -25,7 +25,7 @@ impl Reference {
 
     pub(crate) fn apply(&mut self, proposal: &Proposal) -> Reply {
         match (&proposal.command, &proposal.request) {
-            (Command::ServerStarts { member }, None) => self.starts(*member, proposal.stamp.random),
+            (Command::ServerStarts { member, .. }, None) => self.starts(*member, proposal.stamp.random),
             (_, Some(RequestId::Server(request))) => self.by_server(request, proposal),
             _ => self.plain.apply(proposal),
         }

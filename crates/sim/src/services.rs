@@ -97,6 +97,9 @@ impl Cluster {
                     if self.shared.has_whole_data_servers {
                         self.trouble_disks(rng);
                     }
+                    if self.shared.scans_often {
+                        self.look_for_orphans();
+                    }
                 }
                 self.step();
             }
@@ -164,16 +167,21 @@ impl Cluster {
             if self.shared.now_ms() > end_ms {
                 return Err(orphan);
             }
-            for member in &self.members {
-                if let (Some(metaserver), Some(true)) =
-                    (member.metaserver(), member.replica().map(|replica| replica.leads()))
-                {
-                    member.spawn(|_| async move { drop(metaserver.data().clean().await) });
-                }
-            }
+            self.look_for_orphans();
             self.until(CLEAN_MS, |_| false);
         }
         Ok(())
+    }
+
+    /// Begins an orphan scan at the leader.
+    fn look_for_orphans(&self) {
+        for member in &self.members {
+            if let (Some(metaserver), Some(true)) =
+                (member.metaserver(), member.replica().map(|replica| replica.leads()))
+            {
+                member.spawn(|_| async move { drop(metaserver.data().clean().await) });
+            }
+        }
     }
 
     /// Deferred operations that are left, by the first member's store.

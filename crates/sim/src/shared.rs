@@ -48,6 +48,8 @@ pub struct Shared {
     pub has_whole_data_servers: bool,
     /// Copies of new files.
     pub copies: u8,
+    /// True if objects without a file are looked for again and again.
+    pub scans_often: bool,
     /// True if NFS clients hold locks and layouts for longer, and truncate more.
     pub clients_linger: bool,
     /// True if a backup is taken and the group restored from it.
@@ -88,6 +90,7 @@ impl Shared {
             serves,
             has_whole_data_servers,
             copies: if has_whole_data_servers { COPIES[(seed % 8) as usize] } else { 1 },
+            scans_often: has_whole_data_servers && seed % 5 == 2,
             clients_linger: seed % 2 == 1,
             bug,
             leases: !seed.is_multiple_of(4),

@@ -131,13 +131,13 @@ impl Leases {
         self.known.lock().values_mut().for_each(|lease| lease.renew(now));
     }
 
-    /// Begins leases anew: another metaserver lost the renewals that it had not reported. A client whose last
-    /// known renewal is more than `lapse_time` ago renewed too late in any case, if it did.
-    fn begin_anew(&self, now: Duration, lapse_time: Duration) {
+    /// Begins leases anew at `at`: until then another metaserver may have had renewals that it has not reported. A
+    /// client whose last known renewal is more than `lapse_time` before renewed too late in any case, if it did.
+    fn begin_anew(&self, at: Duration, lapse_time: Duration) {
         let mut known = self.known.lock();
         let perhaps_renewed =
-            known.values_mut().filter(|lease| now.saturating_sub(lease.renewed) <= lapse_time);
-        perhaps_renewed.for_each(|lease| lease.begun = now);
+            known.values_mut().filter(|lease| at.saturating_sub(lease.renewed) <= lapse_time);
+        perhaps_renewed.for_each(|lease| lease.begun = lease.begun.max(at));
     }
 
     /// Begins the client's lease anew.
@@ -374,5 +374,17 @@ mod tests {
             assert_eq!(lapsed(s(now)), [], "at {now} s, begun at 135 s the last time");
         }
         assert_eq!(lapsed(s(172)), [dead]);
+    }
+
+    #[test]
+    fn a_metaserver_that_says_late_that_it_has_started_keeps_no_dead_client() {
+        let (leases, s) = (Leases::default(), Duration::from_secs);
+        leases.note(ClientId(1), s(100), s(36));
+        // Its process before ended at 110 s at the latest, and at 90 s.
+        for at in [110, 90] {
+            leases.begin_anew(s(at), s(36));
+        }
+        assert_eq!(leases.run_out(&[ClientId(1)], s(146), s(36)), []);
+        assert_eq!(leases.run_out(&[ClientId(1)], s(147), s(36)), [ClientId(1)]);
     }
 }

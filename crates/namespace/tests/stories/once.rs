@@ -23,7 +23,9 @@ fn of_call(xid: u32, index: u32) -> Option<RequestId> {
 
 /// The session that a process of a member has.
 fn start(w: &mut World, member: u64) -> u64 {
-    let Ok(Reply::Started { life }) = w.apply(Command::ServerStarts { member }) else { panic!("it starts") };
+    let Ok(Reply::Started { life }) = w.apply(Command::ServerStarts { member, age_ms: 0 }) else {
+        panic!("it starts")
+    };
     life
 }
 
@@ -137,10 +139,10 @@ fn what_a_process_had_under_way_when_it_ended_is_not_done_after_the_next_one_beg
 #[test]
 fn a_process_that_asks_twice_for_its_session_has_one() {
     let mut w = World::new();
-    let ask = |w: &mut World| w.apply_at(70, 0xabc, None, Command::ServerStarts { member: 5 });
+    let ask = |w: &mut World| w.apply_at(70, 0xabc, None, Command::ServerStarts { member: 5, age_ms: 0 });
     let first = ask(&mut w);
     assert_eq!(ask(&mut w), first);
-    assert_ne!(w.apply_at(70, 0xabd, None, Command::ServerStarts { member: 5 }), first);
+    assert_ne!(w.apply_at(70, 0xabd, None, Command::ServerStarts { member: 5, age_ms: 0 }), first);
 }
 
 #[test]

@@ -108,6 +108,8 @@ pub struct Replica {
     is_removed: watch::Receiver<bool>,
     server_session: Arc<ServerSession>,
     nonce: u64,
+    /// Time at which this process began to open its store: no other one serves since.
+    began: Instant,
     running: Arc<Mutex<Option<Stoppable>>>,
     runtime: Handle,
 }
@@ -232,7 +234,8 @@ impl Replica {
     /// session.
     async fn start_server_session(&self, time: Time) -> Result<u64, ReplicaError> {
         let stamp = Stamp { time, random: self.nonce };
-        let command = Command::ServerStarts { member: self.id };
+        let age_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let command = Command::ServerStarts { member: self.id, age_ms };
         match self.order(Proposal::new(stamp, None, command)).await? {
             Reply::Started { life } => Ok(life),
             other => Err(self.failed_by(format!("a metaserver's session begins with {other:?}"))),

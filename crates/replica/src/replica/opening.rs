@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use namespace::Stamp;
 use store::{Store, StoreError, Trouble};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::{Replica, ReplicaError};
 use crate::consensus::liveness::Liveness;
@@ -71,6 +72,7 @@ pub(super) struct Opening {
     liveness: Arc<Liveness>,
     is_removed: watch::Receiver<bool>,
     nonce: u64,
+    began: Instant,
     space: Arc<Space>,
     history: Arc<DigestHistory>,
     integrity: Arc<Integrity>,
@@ -86,6 +88,7 @@ impl Opening {
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
     ) -> Result<(consensus::Context, Self), ReplicaError> {
+        let began = Instant::now();
         let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
         let members_file = MembersFile::new(Arc::clone(&environment.files), config.dir.clone());
         let noted = members_file.others(config.id);
@@ -213,6 +216,7 @@ impl Opening {
             liveness,
             is_removed,
             nonce,
+            began,
             space,
             history,
             integrity,
@@ -262,6 +266,7 @@ impl Opening {
             is_removed: self.is_removed,
             server_session: Arc::new(ServerSession::new(self.config.id)),
             nonce: self.nonce,
+            began: self.began,
             running: Arc::new(Mutex::new(Some((stop, running)))),
             runtime,
         }

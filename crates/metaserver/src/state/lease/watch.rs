@@ -122,8 +122,8 @@ impl ClientState {
         self.cluster.lease() + unreported
     }
 
-    /// Tells the leader that this metaserver has started. It begins leases anew then, and later ones would keep the state
-    /// of dead clients for longer: so it is done at once, and not with the first command of this process.
+    /// Tells the leader that this metaserver has started: renewals that its process before had not reported are lost. It
+    /// is done at once, and not with the first command of this process: until then dead clients' leases may run out.
     pub(crate) async fn tell_of_start(self: Arc<Self>) {
         while let Err(error) = self.machine.replica.begin_server_session(self.machine.now()).await {
             tracing::debug!(%error, "the group has not heard of this start yet");
@@ -131,9 +131,9 @@ impl ClientState {
         }
     }
 
-    /// Begins client leases anew: another metaserver fell silent or started.
-    pub(crate) fn renewals_were_lost(&self) {
-        self.leases.begin_anew(self.machine.clock.monotonic(), self.lapse_time());
+    /// Begins client leases anew, as of this time ago: another metaserver fell silent or started.
+    pub(crate) fn renewals_were_lost(&self, ago: Duration) {
+        self.leases.begin_anew(self.machine.clock.monotonic().saturating_sub(ago), self.lapse_time());
     }
 
     /// Returns true if the leader has its quorum, without which no renewal arrives. All client leases begin
@@ -145,7 +145,7 @@ impl ClientState {
         }
         let status = self.machine.replica.status();
         if silent.grows(&status.last_contact, self.silence_max()) {
-            self.renewals_were_lost();
+            self.renewals_were_lost(Duration::ZERO);
         }
         if !judged.goes_on(status.term, Instant::now(), 2 * every) {
             self.leases.renew_all(self.machine.clock.monotonic());
