@@ -29,6 +29,8 @@ const CALM_MS: u64 = SETTLE_MS + 2 * LEASE.as_millis() as u64;
 const REST_MS_MAX: u64 = 40_000;
 /// Time of one look for objects without a file.
 const CLEAN_MS: u64 = 500;
+/// Orphan scans after each fault, where there are many.
+const SCANS: usize = 10;
 /// Pause between faults of clients and data servers.
 const BETWEEN_MS_MAX: u64 = 2_000;
 
@@ -98,7 +100,7 @@ impl Cluster {
                         self.trouble_disks(rng);
                     }
                     if self.shared.scans_often {
-                        self.look_for_orphans();
+                        self.look_for_orphans(SCANS);
                     }
                 }
                 self.step();
@@ -167,19 +169,23 @@ impl Cluster {
             if self.shared.now_ms() > end_ms {
                 return Err(orphan);
             }
-            self.look_for_orphans();
+            self.look_for_orphans(1);
             self.until(CLEAN_MS, |_| false);
         }
         Ok(())
     }
 
-    /// Begins an orphan scan at the leader.
-    fn look_for_orphans(&self) {
+    /// Begins orphan scans at the leader, one after the other.
+    fn look_for_orphans(&self, count: usize) {
         for member in &self.members {
             if let (Some(metaserver), Some(true)) =
                 (member.metaserver(), member.replica().map(|replica| replica.leads()))
             {
-                member.spawn(|_| async move { drop(metaserver.data().clean().await) });
+                member.spawn(move |_| async move {
+                    for _ in 0..count {
+                        metaserver.data().clean().await;
+                    }
+                });
             }
         }
     }
