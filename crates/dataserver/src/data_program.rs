@@ -18,10 +18,11 @@ use crate::chain::{Caller, Chains};
 use crate::checksums::BLOCK_BYTES;
 use crate::disk::Place;
 use crate::epoch::{Epoch, Mark, ObjectRef};
+use crate::found::{BadHandle, Found};
 use crate::object::{ObjectName, ObjectStat};
 use crate::objects::{ObjectError, Objects};
 use crate::ranges;
-use crate::server::{BadHandle, Found, Targets};
+use crate::server::Targets;
 use crate::target::Target;
 
 /// Upper limit of the bytes of one READ, so that it fits a record: see [`nfs::Limits`].

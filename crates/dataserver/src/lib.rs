@@ -17,6 +17,7 @@ mod data_program;
 mod disk;
 mod environment;
 mod epoch;
+mod found;
 mod held_dir;
 mod identity;
 mod known_targets;

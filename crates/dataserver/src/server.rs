@@ -13,7 +13,7 @@ use host::{Clock, Entropy};
 use nfs::{Metrics, Nfs4Program, PeerAuth, PeerKey, Programs};
 use parking_lot::Mutex;
 use wire::data::{TargetCondition, TargetSpace};
-use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
+use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
 use crate::absent_target::AbsentTarget;
 use crate::capacity::{FULL_BYTES, RESERVE_BYTES};
@@ -23,10 +23,10 @@ use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
 use crate::environment::{Blocking, Environment};
-use crate::epoch::{Mark, ObjectRef};
+use crate::epoch::ObjectRef;
+use crate::found::{BadHandle, Found};
 use crate::identity;
 use crate::known_targets::KnownTargets;
-use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::peers::Peers;
 use crate::shared_trash::SharedTrash;
@@ -58,50 +58,6 @@ pub trait ObjectLengths: Send + Sync + 'static {
     /// The length in bytes that this column has in a file of the size that the metaservers know, as if the
     /// file had no holes. `None`: no metaserver could be asked.
     fn length(&self, object: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>>;
-}
-
-/// Reason why a handle names no object here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BadHandle {
-    /// Not minted with this cluster's key, or not the handle of an object.
-    Forged,
-    /// The target is not here.
-    Elsewhere,
-    /// Another incarnation of the metaservers minted the handle, not the one that the target obeys.
-    OtherIncarnation,
-    /// The target was absent at the start of the data server.
-    Absent,
-}
-
-/// An object that a handle names.
-#[derive(Clone)]
-pub(crate) struct Found {
-    pub target: Arc<Target>,
-    pub object: ObjectRef,
-    pub handle: ObjectHandle,
-    /// Holder of the handle.
-    pub holder: Holder,
-}
-
-impl Found {
-    /// An object with copies here, for the server's own work; none: it has no copies.
-    pub(crate) fn own(target: &Arc<Target>, name: ObjectName, mark: Mark) -> Option<Self> {
-        let incarnation = target.incarnation().filter(|_| mark.chain != 0)?;
-        let handle = ObjectHandle {
-            file: FileHandle { volume: name.volume, inode: name.inode, generation: name.generation },
-            column: name.column,
-            target: target.id(),
-            unit: 0,
-            columns: 1,
-            incarnation,
-            epoch: mark.epoch,
-            layout_epoch: mark.layout_epoch,
-            chain: mark.chain,
-            chain_version: 0,
-        };
-        let object = ObjectRef::new(&handle, Holder::Server);
-        Some(Self { target: Arc::clone(target), object, handle, holder: Holder::Server })
-    }
 }
 
 /// An incarnation of the metaservers' group.

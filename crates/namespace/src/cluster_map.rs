@@ -3,12 +3,16 @@
 //!
 //! Data servers with their targets have their own tables (`cluster.rs`), and belong to the map.
 
+mod settings;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
+pub(crate) use self::settings::Setting;
+use self::settings::{check_settings, put_settings, set};
 use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{
@@ -285,13 +289,6 @@ pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
     })
 }
 
-/// Record of a setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Setting {
-    pub key: String,
-    pub value: String,
-}
-
 pub(crate) fn head(view: &dyn View) -> Result<MapHead, StoreError> {
     Ok(get(view, &keys::map_head())?.unwrap_or_default())
 }
@@ -351,60 +348,6 @@ fn set_service_addresses(plan: &mut Plan<'_>, addresses: Vec<IpAddr>) -> Result<
         head.service_addresses = addresses;
         head.version += 1;
         plan.put(&keys::map_head(), &head)?;
-    }
-    Ok(Reply::Done)
-}
-
-/// Returns the changes that have an effect, each key once, and the resulting number of settings.
-fn check_settings<'a>(
-    view: &dyn View,
-    changes: &'a [(String, Option<String>)],
-) -> Result<(BTreeMap<&'a str, Option<&'a str>>, u32), Stop> {
-    let mut all = BTreeMap::new();
-    let mut count = head(view)?.settings;
-    for (key, value) in changes {
-        let bytes = (key.len(), value.as_ref().map_or(0, String::len));
-        if bytes.0 > SETTING_KEY_BYTES_MAX || bytes.1 > SETTING_VALUE_BYTES_MAX || key.is_empty() {
-            return Err(Error::Invalid.into());
-        }
-        if all.insert(key.as_str(), value.as_deref()).is_some() {
-            return Err(Error::Invalid.into());
-        }
-    }
-    let mut changing = BTreeMap::new();
-    for (key, value) in all {
-        let known: Option<Setting> = get(view, &keys::setting(key))?;
-        if known.as_ref().map(|setting| setting.value.as_str()) == value {
-            continue;
-        }
-        match (known.is_some(), value.is_some()) {
-            (false, true) => count += 1,
-            (true, false) => count -= 1,
-            _ => {}
-        }
-        changing.insert(key, value);
-    }
-    if count > SETTINGS_MAX { Err(Error::Invalid.into()) } else { Ok((changing, count)) }
-}
-
-fn put_settings(plan: &mut Plan<'_>, changing: BTreeMap<&str, Option<&str>>) -> Result<(), StoreError> {
-    for (key, value) in changing {
-        match value {
-            Some(value) => {
-                plan.put(&keys::setting(key), &Setting { key: key.into(), value: value.into() })?
-            }
-            None => plan.delete(&keys::setting(key)),
-        }
-    }
-    Ok(())
-}
-
-fn set(plan: &mut Plan<'_>, changes: &[(String, Option<String>)]) -> Result<Reply, Stop> {
-    let (changing, settings) = check_settings(plan.view(), changes)?;
-    if !changing.is_empty() {
-        let before = head(plan.view())?;
-        plan.put(&keys::map_head(), &MapHead { version: before.version + 1, settings, ..before })?;
-        put_settings(plan, changing)?;
     }
     Ok(Reply::Done)
 }

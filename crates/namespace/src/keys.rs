@@ -76,126 +76,18 @@
 //! each one range; so are the opens and the layouts of one file, and the states of one client. The ranges of
 //! one lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`).
 
+mod tags;
+
 use std::net::IpAddr;
 
 use crate::{
     CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId, TargetId,
 };
 
+pub(crate) use self::tags::*;
+
 /// A key of the store.
 pub(crate) type Key = Vec<u8>;
-
-pub(crate) const COUNTERS: u8 = 0x00;
-pub(crate) const INODES: u8 = 0x01;
-pub(crate) const NAMES: u8 = 0x02;
-pub(crate) const COOKIES: u8 = 0x03;
-pub(crate) const INLINE: u8 = 0x04;
-pub(crate) const XATTRS: u8 = 0x05;
-pub(crate) const UNSETTLED: u8 = 0x06;
-pub(crate) const TO_SETTLE: u8 = 0x07;
-pub(crate) const CLIENTS: u8 = 0x10;
-pub(crate) const OWNERS: u8 = 0x11;
-pub(crate) const SESSIONS: u8 = 0x12;
-pub(crate) const CLIENT_SESSIONS: u8 = 0x13;
-pub(crate) const SLOTS: u8 = 0x14;
-pub(crate) const SLOT_REPLIES: u8 = 0x15;
-pub(crate) const UNCONFIRMED: u8 = 0x16;
-pub(crate) const CALLS: u8 = 0x17;
-pub(crate) const CALL_ORDER: u8 = 0x18;
-pub(crate) const SERVERS: u8 = 0x19;
-pub(crate) const SERVER_SLOTS: u8 = 0x1a;
-pub(crate) const ADDRESS_USES: u8 = 0x1b;
-pub(crate) const ADDRESS_UNCONFIRMED: u8 = 0x1c;
-pub(crate) const STATES: u8 = 0x20;
-pub(crate) const CLIENT_STATES: u8 = 0x21;
-pub(crate) const OPENS: u8 = 0x22;
-pub(crate) const LOCK_STATES: u8 = 0x23;
-pub(crate) const LOCKS: u8 = 0x24;
-pub(crate) const LAYOUTS: u8 = 0x25;
-pub(crate) const USES: u8 = 0x26;
-pub(crate) const DELEGATIONS: u8 = 0x27;
-pub(crate) const CLIENT_USES: u8 = 0x28;
-pub(crate) const WRITE_LOCKS: u8 = 0x29;
-pub(crate) const READ_LOCKS_BY_END: u8 = 0x2a;
-pub(crate) const READ_LOCKS_BY_START: u8 = 0x2b;
-pub(crate) const CONTENDED: u8 = 0x2c;
-pub(crate) const DEFERRED: u8 = 0x30;
-pub(crate) const TRUNCATIONS: u8 = 0x31;
-pub(crate) const LEFTOVERS: u8 = 0x32;
-pub(crate) const FENCES: u8 = 0x33;
-pub(crate) const DATA_SERVERS: u8 = 0x40;
-pub(crate) const TARGETS: u8 = 0x41;
-pub(crate) const DEVICES: u8 = 0x42;
-pub(crate) const DEVICE_LISTS: u8 = 0x43;
-pub(crate) const MAP: u8 = 0x44;
-pub(crate) const NODES: u8 = 0x45;
-pub(crate) const INCARNATION: u8 = 0x46;
-pub(crate) const SETTINGS: u8 = 0x47;
-pub(crate) const DECLARED_TARGETS: u8 = 0x48;
-pub(crate) const CHAINS: u8 = 0x49;
-pub(crate) const CHAINS_OF_TARGET: u8 = 0x4a;
-pub(crate) const POOLS: u8 = 0x4b;
-pub(crate) const POOLS_OF_TARGETS: u8 = 0x4c;
-pub(crate) const JOIN_TOKENS: u8 = 0x50;
-
-/// First tag of the replica, which keeps its own records in the same store.
-pub(crate) const OTHERS: u8 = 0x80;
-
-/// All tags of the state machine.
-pub(crate) const TAGS: [u8; 52] = [
-    COUNTERS,
-    INODES,
-    NAMES,
-    COOKIES,
-    INLINE,
-    XATTRS,
-    UNSETTLED,
-    TO_SETTLE,
-    CLIENTS,
-    OWNERS,
-    SESSIONS,
-    CLIENT_SESSIONS,
-    SLOTS,
-    SLOT_REPLIES,
-    UNCONFIRMED,
-    CALLS,
-    CALL_ORDER,
-    SERVERS,
-    SERVER_SLOTS,
-    ADDRESS_USES,
-    ADDRESS_UNCONFIRMED,
-    STATES,
-    CLIENT_STATES,
-    OPENS,
-    LOCK_STATES,
-    LOCKS,
-    LAYOUTS,
-    USES,
-    DELEGATIONS,
-    CLIENT_USES,
-    WRITE_LOCKS,
-    READ_LOCKS_BY_END,
-    READ_LOCKS_BY_START,
-    CONTENDED,
-    DEFERRED,
-    TRUNCATIONS,
-    LEFTOVERS,
-    FENCES,
-    DATA_SERVERS,
-    TARGETS,
-    DEVICES,
-    DEVICE_LISTS,
-    MAP,
-    NODES,
-    INCARNATION,
-    DECLARED_TARGETS,
-    CHAINS,
-    CHAINS_OF_TARGET,
-    POOLS,
-    POOLS_OF_TARGETS,
-    JOIN_TOKENS,
-    SETTINGS,
-];
 
 /// Key or prefix from `tag` and `numbers`.
 pub(crate) fn of(tag: u8, numbers: &[u64]) -> Key {

@@ -5,16 +5,19 @@
 //!                                    └─ new: operation, operation, … ─▶ reply, kept in the slot
 //! ```
 
+mod lengths;
+
 use std::future::Future;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
 use wire::nfs4::compound::{self, CompoundHeader};
-use wire::nfs4::{self, ArgOp, OpNum, OwnerName, ResOp, SessionId, Stateid, Status, sequence};
+use wire::nfs4::{self, ArgOp, OwnerName, ResOp, SessionId, Stateid, Status, sequence};
 use wire::rpc::{CallHeader, Credential, Rejection};
 use wire::xdr::{Decode, Decoder, Message};
 
+use self::lengths::{changing_result_bytes, delegation_returned, payload_bytes};
 use crate::session::{RequestFingerprint, Session, SlotAnswer};
 use crate::{Answer, Call, Connection, Metrics, NoRoom, OperationLabels, Program, ReplyRoom};
 
@@ -25,11 +28,6 @@ const REPLY_OVERHEAD_BYTES: usize = 64;
 const SEQUENCE_RESULT_BYTES: usize = 44;
 /// RPC call header with empty credential and verifier (RFC 5531, section 9).
 const CALL_HEADER_BYTES_MIN: usize = 40;
-
-/// Result of GETDEVICEINFO: 64 data servers with 16 addresses each.
-const DEVICE_BYTES_MAX: u32 = 64 << 10;
-/// Largest value of an extended attribute in Linux.
-const XATTR_BYTES_MAX: u32 = 64 << 10;
 
 /// Position of an operation: session, slot, sequence and index in the compound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -376,39 +374,6 @@ async fn in_session<N: Nfs4>(
     Ok(reply)
 }
 
-/// Stateid of the next operation, if that is DELEGRETURN.
-fn delegation_returned(ops: &Decoder, minor_version: u32) -> Option<Stateid> {
-    let mut ahead = ops.clone();
-    if u32::decode(&mut ahead).ok()? != OpNum::DelegReturn as u32 {
-        return None;
-    }
-    match ArgOp::decode(&mut ops.clone(), minor_version) {
-        Ok(ArgOp::DelegReturn(args)) => Some(args.stateid),
-        _ => None,
-    }
-}
-
-/// Upper bound of the successful result of a modifying operation, in bytes, for operations whose result has a
-/// nearly fixed length. 8 for all others.
-fn changing_result_bytes(op: &ArgOp) -> usize {
-    const STATUS: usize = 8; // and the operation's number
-    const STATEID: usize = 16;
-    const CHANGE_INFO: usize = 20;
-    const BITMAP: usize = 16;
-    STATUS
-        + match op {
-            ArgOp::Close(_) | ArgOp::OpenDowngrade(_) | ArgOp::Lock(_) | ArgOp::LockU(_) => STATEID,
-            ArgOp::Create(_) => CHANGE_INFO + BITMAP,
-            ArgOp::Link(_) | ArgOp::Remove(_) => CHANGE_INFO,
-            ArgOp::Rename(_) => 2 * CHANGE_INFO,
-            ArgOp::SetAttr(_) => BITMAP,
-            ArgOp::Write(_) => 16,
-            // Without a delegation: a server grants one only if the reply has room.
-            ArgOp::Open(_) => STATEID + CHANGE_INFO + 4 + BITMAP + 12,
-            _ => 0,
-        }
-}
-
 async fn timed<N: Nfs4>(server: &N, context: &mut CompoundContext<N::State>, op: ArgOp) -> ResOp {
     let labels = OperationLabels { protocol: "nfs4", operation: op.name() };
     let start = Instant::now();
@@ -418,22 +383,6 @@ async fn timed<N: Nfs4>(server: &N, context: &mut CompoundContext<N::State>, op:
     };
     server.metrics().operation(labels, start.elapsed(), result.status() != Status::Ok);
     result
-}
-
-/// Upper bound of an operation's payload in bytes, for operations that can have a large payload.
-fn payload_bytes(op: &ArgOp) -> usize {
-    let asked = match op {
-        ArgOp::Read(args) => args.count,
-        ArgOp::ReadPlus(args) => args.count,
-        ArgOp::ReadDir(args) => args.maxcount,
-        ArgOp::ListXattrs(args) => args.maxcount,
-        // A count of 0 means no limit; the device address itself is short.
-        ArgOp::GetDeviceInfo(args) if args.maxcount > 0 => args.maxcount.min(DEVICE_BYTES_MAX),
-        ArgOp::GetDeviceInfo(_) => DEVICE_BYTES_MAX,
-        ArgOp::GetXattr(_) => XATTR_BYTES_MAX,
-        _ => 0,
-    };
-    asked as usize
 }
 
 /// Guard of a busy slot: frees the slot if the request does not finish.

@@ -1,6 +1,9 @@
 //! TCP connection, opened by either side. Incoming calls are answered as they finish, in any order; replies
 //! to outgoing calls are matched by xid.
 
+mod guards;
+mod segments;
+
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -19,6 +22,8 @@ use wire::nfs4::SessionId;
 use wire::rpc::{CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
+use self::guards::{CloseOnDrop, Waiting};
+use self::segments::Segments;
 use crate::limits::{Budgets, Gate, HELD_CALLS_MAX, ReplyGate, Standing, is_too_late, tick};
 use crate::record::{Record, RecordReader};
 use crate::stream::{Stream, StreamNetwork, StreamReader, StreamWriter};
@@ -435,82 +440,5 @@ impl Connection {
         let (tx, rx) = oneshot::channel();
         self.pending.lock().calls.as_mut().ok_or(CallFailure::Closed)?.insert(xid, tx);
         Ok(rx)
-    }
-}
-
-/// Guard that closes the connection unless it is defused.
-struct CloseOnDrop<'a>(Option<&'a Connection>);
-
-impl CloseOnDrop<'_> {
-    fn defuse(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for CloseOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(connection) = self.0 {
-            connection.close();
-        }
-    }
-}
-
-/// Guard that removes a call from the pending ones, also when its future is dropped.
-struct Waiting<'a> {
-    connection: &'a Connection,
-    xid: u32,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(calls) = self.connection.pending.lock().calls.as_mut() {
-            calls.remove(&self.xid);
-        }
-    }
-}
-
-/// List of segments as one buffer for vectored writes.
-struct Segments {
-    segments: Vec<Bytes>,
-    first: usize,
-}
-
-impl Buf for Segments {
-    fn remaining(&self) -> usize {
-        self.segments[self.first..].iter().map(Bytes::len).sum()
-    }
-
-    fn has_remaining(&self) -> bool {
-        self.segments[self.first..].iter().any(|s| !s.is_empty())
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.segments[self.first..].iter().find(|s| !s.is_empty()).map_or(&[], |s| s)
-    }
-
-    fn advance(&mut self, mut count: usize) {
-        while count > 0 {
-            let segment = &mut self.segments[self.first];
-            let n = count.min(segment.len());
-            segment.advance(n);
-            count -= n;
-            if segment.is_empty() {
-                // Drop it at once: its buffer returns to the pool.
-                *segment = Bytes::new();
-                self.first += 1;
-            }
-        }
-    }
-
-    fn chunks_vectored<'a>(&'a self, out: &mut [std::io::IoSlice<'a>]) -> usize {
-        let mut n = 0;
-        for segment in self.segments[self.first..].iter().filter(|s| !s.is_empty()) {
-            if n == out.len() {
-                break;
-            }
-            out[n] = std::io::IoSlice::new(segment);
-            n += 1;
-        }
-        n
     }
 }

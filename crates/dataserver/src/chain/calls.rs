@@ -11,10 +11,10 @@ use wire::handle::{Holder, ObjectHandle};
 use super::{Caller, Chains, Change, Done, Source, Trouble};
 use crate::data_program::{DataProgram, READ_BYTES_MAX};
 use crate::disk::Place;
+use crate::found::Found;
 use crate::object::ObjectStat;
 use crate::objects::Objects;
 use crate::ranges;
-use crate::server::Found;
 
 /// Objects of one call that are worked on at the same time: the columns of a file.
 const OBJECTS_AT_A_TIME: usize = 16;

@@ -14,9 +14,9 @@ use super::locks::WHOLE;
 use super::objects::Ready;
 use crate::checksums::sums_of_pieces;
 use crate::epoch::{Mark, ObjectRef};
+use crate::found::Found;
 use crate::objects::{ObjectError, Objects, end_of};
 use crate::ranges::Reserve;
-use crate::server::Found;
 
 /// Attempts at a change while the process has no files or no memory left, and the pause between them.
 const BUSY_ATTEMPTS: u32 = 20;

@@ -15,10 +15,10 @@ use super::objects::Ready;
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
 use crate::checksums::sums_of_pieces;
+use crate::found::Found;
 use crate::peers::Use;
 use crate::pull::Room;
 use crate::ranges::Run;
-use crate::server::Found;
 
 /// Bytes that are sent to the next member at a time.
 const PART_BYTES: u64 = 1 << 20;

@@ -14,10 +14,10 @@ use super::change::is_own_trouble;
 use super::locks::{Kind, RangeLock};
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Chains, Change, Done, Sender, Trouble};
+use crate::found::Found;
 use crate::objects::ObjectError;
 use crate::peers::Use;
 use crate::ranges::Reserve;
-use crate::server::Found;
 
 /// Time limit of the next member's answer to one call. A member that is hung is taken out of the chain
 /// sooner; longer than all waits at the member but that for its own next one.

@@ -12,7 +12,7 @@ use super::locks::Kind;
 use super::objects::Ready;
 use super::table::{Chain, NotServing};
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
-use crate::server::Found;
+use crate::found::Found;
 
 impl Chains {
     /// Makes a change in the chain's order.

@@ -19,9 +19,10 @@ use wire::handle::{Holder, ObjectHandle};
 
 use super::table::{Chain, Member};
 use super::{Chains, Trouble};
+use crate::found::Found;
 use crate::objects::ObjectError;
 use crate::peers::Use;
-use crate::server::{Found, Targets};
+use crate::server::Targets;
 use crate::target::Target;
 
 /// Time limit of another member's answer whether it has an object.

@@ -13,8 +13,8 @@ use super::locks::{Kind, WHOLE};
 use super::{CALL_TIME_MAX, Chains, Sender, Trouble};
 use crate::checksums::{BLOCK, sums_of_pieces};
 use crate::epoch::Mark;
+use crate::found::Found;
 use crate::objects::{ObjectError, Objects};
-use crate::server::Found;
 
 impl Chains {
     /// Makes the change at this member. As with a forwarded change, everything up to the place in the lock's

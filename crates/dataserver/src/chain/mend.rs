@@ -32,11 +32,11 @@ use super::stuck::outside;
 use super::table::{Chain, Member};
 use super::{CALL_TIME_MAX, Chains, Change, Trouble};
 use crate::checksums::{BLOCK, BLOCK_BYTES};
+use crate::found::Found;
 use crate::object::ObjectName;
 use crate::objects::ObjectError;
 use crate::peers::Use;
 use crate::ranges::Reserve;
-use crate::server::Found;
 use crate::target::Target;
 
 /// Blocks that are mended at a time: each holds 64 KiB here and at the head.

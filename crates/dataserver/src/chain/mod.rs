@@ -81,12 +81,12 @@ pub use metrics::ChainMetrics;
 pub(crate) use records::ChainRecords;
 
 use crate::data_program::refusal;
+use crate::found::Found;
 use crate::object::ObjectName;
 use crate::objects::ObjectError;
 use crate::peers::Peers;
 use crate::pull::Pull;
 use crate::ranges::Reserve;
-use crate::server::Found;
 use dirty_log::DirtyLog;
 use locks::RangeLocks;
 use table::{ChainTable, NotServing};

@@ -9,8 +9,8 @@ use wire::data::Status;
 use super::locks::{Kind, RangeLock};
 use super::objects::Ready;
 use super::{CALL_TIME_MAX, Caller, Chains, Trouble};
+use crate::found::Found;
 use crate::objects::{ObjectError, Objects};
-use crate::server::Found;
 
 /// Attempts at a read whose blocks were mended: the disk may damage others meanwhile. More than blocks of the
 /// largest read.

@@ -12,10 +12,10 @@ use wire::xdr::{Decode, Payload};
 use super::forward::Outcome;
 use super::table::Chain;
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Done, Trouble};
+use crate::found::Found;
 use crate::objects::Objects;
 use crate::peers::Use;
 use crate::ranges::Reserve;
-use crate::server::Found;
 
 /// Outcome of a call to the head.
 enum Relayed {

@@ -15,10 +15,10 @@ use wire::handle::ObjectHandle;
 
 use super::locks::WHOLE;
 use super::{CALL_TIME_MAX, Caller, Chains, Change, Trouble};
+use crate::found::Found;
 use crate::object::ObjectStat;
 use crate::objects::ObjectError;
 use crate::peers::Use;
-use crate::server::Found;
 
 /// Time limit of a member's answer.
 const TELL_TIME_MAX: Duration = Duration::from_secs(5);

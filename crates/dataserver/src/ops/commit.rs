@@ -4,7 +4,7 @@ use wire::nfs4::{Status, commit};
 
 use super::{NfsServer, State, refusal, refusal_of_chain};
 use crate::chain::{Caller, Change};
-use crate::server::Found;
+use crate::found::Found;
 
 impl NfsServer {
     pub(super) async fn commit(&self, state: &State) -> Result<commit::ResOk, Status> {

@@ -15,8 +15,9 @@ use wire::nfs4::{ArgOp, ResOp, SessionId, Status, secinfo, test_stateid};
 
 use crate::chain::{Chains, Trouble};
 use crate::clients::Clients;
+use crate::found::Found;
 use crate::objects::ObjectError;
-use crate::server::{Found, Targets};
+use crate::server::Targets;
 use crate::{ClientNetworks, ObjectLengths};
 
 /// State that the operations of one compound share.

@@ -6,7 +6,7 @@ use wire::handle::Holder;
 use wire::nfs4::{Status, putfh};
 
 use super::{NfsServer, State};
-use crate::server::BadHandle;
+use crate::found::BadHandle;
 
 impl NfsServer {
     /// Linux gives up the layout on each of these errors and asks the metaserver for a new one: right when a

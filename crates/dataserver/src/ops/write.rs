@@ -8,7 +8,7 @@ use wire::nfs4::{StableHow, Status, write};
 
 use super::{NfsServer, State, refusal, refusal_of_chain};
 use crate::chain::{Caller, Change};
-use crate::server::Found;
+use crate::found::Found;
 
 impl NfsServer {
     pub(super) async fn write(&self, state: &State, args: write::Args) -> Result<write::ResOk, Status> {
