@@ -235,7 +235,7 @@ impl Disk for SystemDisk {
         self.set_mark(&file, mark)?;
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
         match rustix::fs::linkat(rustix::fs::CWD, opened, dir, name, AtFlags::SYMLINK_FOLLOW) {
-            Err(Errno::NOENT | Errno::XDEV) => Ok(false), // no /proc
+            Err(Errno::NOENT | Errno::XDEV | Errno::ACCESS | Errno::PERM) => Ok(false), // no /proc
             linked => Ok(linked.map(|()| true)?),
         }
     }

@@ -11,6 +11,9 @@ use crate::epoch::{Epoch, Mark, ObjectRef, Placement};
 use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, answer_to};
 
+/// Attempts of a MAKE that removals cross.
+const MAKE_ATTEMPTS: usize = 3;
+
 /// An object that is made if it is missing.
 struct New {
     name: ObjectName,
@@ -29,6 +32,17 @@ impl Objects {
     /// to its chain or was removed, or if the object has data and the call's epoch on another chain. Some of the
     /// objects may have been made.
     pub fn make_of_calls(&self, objects: &[ObjectRef]) -> Result<(), ObjectError> {
+        for _ in 1..MAKE_ATTEMPTS {
+            match self.try_to_make(objects) {
+                Err(ObjectError::Busy) => {}
+                made => return made,
+            }
+        }
+        self.try_to_make(objects)
+    }
+
+    /// `Busy` if a removal came in between that the MAKE is later than, too.
+    fn try_to_make(&self, objects: &[ObjectRef]) -> Result<(), ObjectError> {
         let new = |object: &ObjectRef| {
             let ObjectRef { name, epoch } = *object;
             New { name, chain: epoch.chain, by: Some(epoch) }
@@ -83,7 +97,14 @@ impl Objects {
     /// Does with an object that is there what a MAKE says.
     fn place(&self, object: ObjectRef) -> Result<(), ObjectError> {
         let ObjectRef { name, epoch } = object;
-        let open = self.find(name)?;
+        let open = match self.find(name) {
+            // It was there a moment ago.
+            Err(ObjectError::Stale | ObjectError::Lost) => {
+                self.admit(object)?;
+                return Err(ObjectError::Busy);
+            }
+            found => found?,
+        };
         open.gate.replace(|stored| {
             let has_data =
                 || open.stat().map(|stat| stat.len > 0).map_err(|e| self.trouble("look at", &name, e));
@@ -259,3 +280,47 @@ impl Objects {
 
 /// Freed from the trash at a time, so that not each write has to.
 const RECLAIM_BYTES: u64 = 256 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::{Arc, OnceLock};
+
+    use super::*;
+    use crate::epoch::CallEpoch;
+    use crate::{Disk, SystemDisk, Target, TargetOptions};
+
+    fn object(inode: u64, epoch: u32) -> ObjectRef {
+        let name = ObjectName { inode, column: 0, volume: 1, generation: 1 };
+        ObjectRef { name, epoch: Epoch { incarnation: 7, chain: 9, call: CallEpoch::Server(epoch, 0) } }
+    }
+
+    /// A disk that lets an orphan scan pass while a MAKE is under way: it has looked whether its objects are there, and
+    /// notes those that are not.
+    #[derive(Default)]
+    struct Crossed(OnceLock<Arc<Target>>);
+
+    impl Disk for Crossed {
+        fn sync_log(&self, file: &File) -> io::Result<()> {
+            if let Some(target) = self.0.get() {
+                target.objects().remove_meant(&[object(5, 4)], |mark, bound| mark.is_before(bound)).unwrap();
+            }
+            SystemDisk.sync_log(file)
+        }
+    }
+
+    #[test]
+    fn a_make_that_a_scan_crosses_makes_its_object() {
+        let (dir, disk) = (tempfile::tempdir().unwrap(), Arc::new(Crossed::default()));
+        let options = TargetOptions { disk: disk.clone(), ..TargetOptions::default() };
+        let target = Target::open_with(options, dir.path(), [1; 16], &host::SystemEntropy).unwrap();
+        let objects = target.objects();
+        objects.make_of_calls(&[object(5, 3)]).unwrap();
+        let _ = disk.0.set(Arc::clone(&target));
+        assert_eq!(objects.make_of_calls(&[object(5, 4), object(6, 4)]), Ok(()));
+        assert!(objects.read(object(5, 4), 0, 1).is_ok() && objects.read(object(6, 4), 0, 1).is_ok());
+        // One that is late is told so.
+        objects.remove_meant(&[object(5, 8)], |_, _| true).unwrap();
+        assert_eq!(objects.make_of_calls(&[object(5, 7)]), Err(ObjectError::StaleEpoch));
+    }
+}

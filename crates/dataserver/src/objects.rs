@@ -4,11 +4,12 @@
 //! network.
 //!
 //! ```text
-//! make     ─▶ create ─▶ fsync directory ─▶ answer                 the object is there, empty and durable
+//! make     ─▶ create with its mark ─▶ fsync directory ─▶ answer   the object is there, empty and durable
 //! write    ─▶ open ─▶ pwrite, and sums ─▶ mark dirty ─▶ answer    the data are in the page cache
 //! commit   ─▶ fdatasync if dirty ─▶ answer                        they are on the disk
 //! truncate ─▶ alone: ftruncate ─▶ mark ─▶ fsync ─▶ answer    (allocate and punch: as commit; copy: as write)
-//! remove   ─▶ remember as removed ─▶ forget open file ─▶ move to the trash ─▶ fsync directory
+//! remove   ─▶ remember as removed ─▶ move to the trash ─▶ forget open file ─▶ fsync directory
+//!             what was left behind: alone, and if its mark says so; a later MAKE brings it back
 //! ```
 //!
 //! Every object that a client or metaserver may name was made before it could be named, so one that is not

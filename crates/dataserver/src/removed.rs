@@ -6,7 +6,7 @@ use crate::epoch::{Epoch, ObjectRef};
 use crate::object::ObjectName;
 use crate::objects::ObjectError;
 
-/// Number of remembered objects: two megabytes for the removals of many seconds. A later write is found by
+/// Number of remembered objects: some megabytes for the removals of many seconds. A later write is found by
 /// the metaserver's search for orphans.
 const REMOVED_MAX: usize = 65_536;
 

@@ -41,8 +41,7 @@ enum Event {
     /// A state was freed, perhaps the client's last revoked one.
     Acknowledged(ClientId),
     SessionEnded(SessionId),
-    /// A metaserver started: renewals that it had not reported before are lost.
-    /// So long ago: renewals that its process before had not reported are older.
+    /// A metaserver started, so long ago: renewals that its process before had not reported are lost, and older.
     ServerStarted {
         ago: Duration,
     },

@@ -263,6 +263,12 @@ impl Disk for ObjectDisk {
         Ok(file)
     }
 
+    /// Durable at once, as names are.
+    fn create_marked(&self, dir: &File, name: &str, mark: &[u8]) -> io::Result<bool> {
+        SystemDisk.set_mark(&self.create_file(dir, name)?, mark)?;
+        Ok(true)
+    }
+
     fn statvfs(&self, dir: &File) -> io::Result<StatVfs> {
         let mut found = SystemDisk.statvfs(dir)?;
         let free = if self.state.lock().condition == Condition::Full { 0 } else { BLOCKS / 2 };

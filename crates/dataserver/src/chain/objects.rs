@@ -62,7 +62,7 @@ impl Objects {
             }
             let _name = self.name_lock(&name).lock();
             let mut open = self.open.lock();
-            // A removal by the metaserver closes the object first.
+            // A removal by the metaserver has closed the object by the time it lets go of the name.
             if open.get(&name).is_some_and(|now| Arc::ptr_eq(&now, &object)) {
                 open.remove(&name);
                 lost.push((name, mark));

@@ -168,6 +168,7 @@ async fn a_thousand_flipped_bits_are_found_and_mended_and_never_read() {
     let all = blocks(&cluster, &mut dice);
     all[..OF_READS].iter().for_each(|block| flip_data(block, &mut dice));
     tokio::join!(check(&v3), check(&v4));
+    assert!(of_all(&cluster, "target_damaged_blocks_found") > flipped, "clients met some of them");
     let began = restart(&mut cluster, || {});
     let has_ended = |at: &usize| *at as u64 >= began;
     until("scrubs find the rest", || of_each(&cluster, "target_scrub_ended_seconds").iter().all(has_ended));

@@ -284,6 +284,8 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
     fill(&client, &full, 8 * MIB).await.unwrap();
     drop(filler);
     std::fs::remove_file(place).unwrap();
+    let looked = cluster.ask(0, &["clean"]).unwrap();
+    assert!(looked.contains("objects seen") && !looked.contains("not cleaned"), "{looked}");
     // A scan that syncs a directory at that moment would get EIO, and the target would fail.
     drop(scans);
     disks[3].read_only();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::proposing::Patience;
 use super::{Replica, ReplicaError};
 use crate::read::read_lease::{HeldReadLease, NO_MEMBER};
 use crate::service::ReadIndex;
@@ -15,8 +16,8 @@ use crate::transport::{self, Request};
 /// leader.
 const APPLY_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// Time-out of a question to the leader, which is then repeated: all reads that begin meanwhile wait for it.
-const ASK_TIME_MAX: Duration = Duration::from_secs(1);
+/// First time-out of a question to the leader, which is then repeated: all reads that begin meanwhile wait for it.
+pub(super) const ASK_TIME: Duration = Duration::from_secs(1);
 
 /// Read lease that this member holds.
 #[derive(Default)]
@@ -59,12 +60,15 @@ impl Replica {
         {
             return Ok(());
         }
+        let mut patience = Patience::new(ASK_TIME);
         loop {
-            match self.read_rounds.index(self.read_index()).await {
+            let limit = patience.begins();
+            match self.read_rounds.index(self.read_index(limit)).await {
                 Ok(next) => return self.applied(next).await,
                 Err(why) => {
                     self.check()?;
                     tracing::debug!(%why, "cannot get a read index from the leader, trying again");
+                    patience.failed();
                     self.next_leader().await;
                 }
             }
@@ -80,7 +84,7 @@ impl Replica {
         if held.is_old() && !self.read_lease.renewing.swap(true, Ordering::AcqRel) {
             let replica = self.clone();
             tokio::spawn(async move {
-                if let Err(why) = replica.read_rounds.index(replica.read_index()).await {
+                if let Err(why) = replica.read_rounds.index(replica.read_index(ASK_TIME)).await {
                     tracing::debug!(%why, "cannot renew the read lease");
                 }
                 replica.read_lease.renewing.store(false, Ordering::Release);
@@ -93,13 +97,13 @@ impl Replica {
     }
 
     /// Asks the leader, which may be this member, for the read index; keeps the read lease of the answer.
-    pub(super) async fn read_index(&self) -> Result<u64, String> {
+    pub(super) async fn read_index(&self, limit: Duration) -> Result<u64, String> {
         let asked = Instant::now();
         let by = if self.read_lease.retiring.load(Ordering::Acquire) { NO_MEMBER } else { self.id };
         let answer = match self.service.read_index(by).await? {
             ReadIndex::NotLeader => {
                 let leader = self.leader().ok_or("no member leads")?;
-                let answer = self.call_leader(&leader, &Request::Read(by), ASK_TIME_MAX).await;
+                let answer = self.call_leader(&leader, &Request::Read(by), limit).await;
                 transport::decode(&answer.map_err(|e| e.to_string())?)?
             }
             here @ ReadIndex::Next { .. } => here,
