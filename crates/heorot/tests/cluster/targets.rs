@@ -27,6 +27,12 @@ pub async fn mount3(cluster: &Cluster) -> Client {
     nfs_rs::parse_url_and_mount(&url).await.unwrap_or_else(|e| panic!("mount {url}: {e}")).into()
 }
 
+/// New files have one copy, also from when there are chains.
+fn without_copies(cluster: Cluster) -> Cluster {
+    cluster.ask(0, &["set", "stripe_copies", "1"]).expect("set");
+    cluster
+}
+
 async fn write(client: &Client, path: &str, len: usize) -> nfs_rs::Result<()> {
     let file = client.create_path(path, Some(0o644)).await?.fh;
     fill(client, &file, len).await
@@ -76,7 +82,7 @@ fn files_on(cluster: &Cluster, name: &str) -> Vec<String> {
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_data_server_that_is_gone_for_good_is_said_to_be_lost_and_forgotten_and_replaced() {
-    let mut cluster = Cluster::start(1, 3);
+    let mut cluster = without_copies(Cluster::start(1, 3));
     let client = mount3(&cluster).await;
     write(&client, "big", 4 * MIB).await.unwrap();
     write(&client, "small", 1000).await.unwrap();
@@ -157,7 +163,7 @@ async fn a_data_server_that_is_gone_for_good_is_said_to_be_lost_and_forgotten_an
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_found() {
-    let mut cluster = Cluster::start(1, 2);
+    let mut cluster = without_copies(Cluster::start(1, 2));
     let client = mount3(&cluster).await;
     write(&client, "f", 2 * MIB).await.unwrap();
     write(&client, "cut", 2 * MIB).await.unwrap();
@@ -213,7 +219,7 @@ async fn written_on(cluster: &Cluster, client: &Client, n: usize) -> String {
 /// A stopped process answers nothing, but its kernel acknowledges segments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_for_a_data_server_that_hangs_ends_when_nothing_waits_for_it_any_more() {
-    let cluster = Cluster::start(1, 3);
+    let cluster = without_copies(Cluster::start(1, 3));
     let client = mount3(&cluster).await;
     let mds = cluster.metaservers[0].0;
     let path = format!("ds1:{}", cluster.file("target1").display());
@@ -241,7 +247,7 @@ async fn a_call_that_waits_for_a_data_server_that_hangs_ends_when_nothing_waits_
 /// little room, then none, and then is mounted read-only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_there_go_elsewhere() {
-    let mut cluster = Cluster::start(1, 4);
+    let mut cluster = without_copies(Cluster::start(1, 4));
     // A data server keeps a reserve of 128 MiB on each disk.
     let mut disks = Vec::new();
     for n in 4..8 {
@@ -250,8 +256,6 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
         cluster.add_data_server(n);
     }
     until("all are there", || servers(&cluster).len() == 8);
-    // Else files have two copies from when there are chains.
-    cluster.ask(0, &["set", "stripe_copies", "1"]).unwrap();
     cluster.ask(0, &["node", "drain", "ds0"]).unwrap();
     let client = mount3(&cluster).await;
     for n in 0..6 {
