@@ -22,8 +22,8 @@
 //! is refused. A truncation has an epoch of its own, which the mark notes: the same call again, also a late
 //! one, does nothing.
 //!
-//! MAKE stores the mark. Each file's epoch begins with 1: an object without a mark, or one of epoch 0, was made by an
-//! earlier version, or for a group of metaservers that was restored since.
+//! MAKE stores the mark. Each file's epoch begins with 1: an object without a mark, or one of epoch 0, was made by a
+//! truncation to length 0, by an earlier version, or for a group of metaservers that was restored since.
 //!
 //! An object without copies gets a chain by the first call whose handle names one: its mark notes it. Calls whose
 //! handles name none are refused from then on: other members may have the object, or have it alone by now. An empty

@@ -7,7 +7,7 @@ use crate::{
     NewNode, Reply,
 };
 
-/// Object epoch of a new file. Its objects have marks with it: none is epoch 0.
+/// Object epoch of a new file. The marks of its objects have it, and no mark means epoch 0.
 const FIRST_EPOCH: u32 = 1;
 
 /// Result of the look-up of the name for a create.
