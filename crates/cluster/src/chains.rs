@@ -27,10 +27,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use host::watch::Sender;
 use namespace::{Chain, ChainId, ClusterMap, MemberState, PoolId, TargetId};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
-use tokio::sync::watch::Sender;
 use wire::data;
 
 use crate::chains::lease::Leases;
@@ -88,7 +88,7 @@ impl Chains {
             let chain = chain.clone().with_processes(|target| processes.get(&target).copied());
             (chain.id, chain)
         };
-        self.present.send_replace(Arc::new(map.chains.iter().map(present).collect()));
+        self.present.set(Arc::new(map.chains.iter().map(present).collect()));
         let machines = machines(map);
         let is_on_two = |chain: &&Chain| {
             let mut of_members = chain.members.iter().filter_map(|member| machines.get(&member.target));
@@ -109,7 +109,7 @@ impl Cluster {
     /// All chains of several targets, as they are now.
     #[must_use]
     pub fn chains(&self) -> Arc<BTreeMap<ChainId, Chain>> {
-        Arc::clone(&self.chains.present.borrow())
+        Arc::clone(&self.chains.present.get())
     }
 
     /// The target that calls for a column on this chain go to: the head, or the only target. While no member is in,

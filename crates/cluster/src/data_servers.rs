@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use host::{Clock, Entropy};
+use host::{Clock, Entropy, watch};
 use namespace::{ClusterMap, DataServer, DataServerId, TargetId};
 use nfs::{CallFailure, Peer, PeerKey, StreamNetwork};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
 
@@ -162,7 +161,7 @@ impl DataServers {
             news
         };
         // First: a call to a forgotten target then learns that the target is lost.
-        self.lost.send_if_modified(is_news);
+        self.lost.set_if(is_news);
         let mut paths = self.lost_paths.lock();
         paths.retain(|id, _| declared.contains(id));
         self.targets.write().retain(|id, target| {
@@ -191,7 +190,7 @@ impl DataServers {
     /// The targets that nothing waits for.
     #[must_use]
     pub fn lost_targets(&self) -> Arc<BTreeSet<TargetId>> {
-        Arc::clone(&self.lost.borrow())
+        Arc::clone(&self.lost.get())
     }
 
     /// Returns when nothing waits for the target any more.

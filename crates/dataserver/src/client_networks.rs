@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::{Network, Repeated, SystemFiles};
+use host::{Network, Repeated, SystemFiles, watch};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 const FILE: &str = "server.networks";
 /// Wait of a new client whose address no network admits, for news of a metaserver: two heartbeats. A client
@@ -90,7 +90,7 @@ impl ClientNetworks {
     /// Takes the networks that a metaserver told, of this version of the cluster map of its incarnation,
     /// which is obeyed. Those of an older version of the same map change nothing.
     pub fn tell(&self, incarnation: u64, version: u64, networks: BTreeSet<Network>) {
-        self.told.send_if_modified(|told| {
+        self.told.set_if(|told| {
             if incarnation == told.incarnation && version < told.version {
                 return false;
             }
@@ -109,7 +109,7 @@ impl ClientNetworks {
     /// # Errors
     /// The system's.
     pub fn write_down(&self) -> io::Result<()> {
-        let Some(networks) = self.told.borrow().networks.clone() else { return Ok(()) };
+        let Some(networks) = self.told.get().networks.clone() else { return Ok(()) };
         let mut written = self.written.lock();
         if written.as_ref() == Some(&networks.all) {
             return Ok(());
@@ -123,7 +123,7 @@ impl ClientNetworks {
     /// True if the address is in an admitted network.
     #[must_use]
     pub fn admit(&self, address: IpAddr) -> bool {
-        self.told.borrow().networks.as_ref().is_some_and(|networks| networks.contain(address))
+        self.told.get().networks.as_ref().is_some_and(|networks| networks.contain(address))
     }
 
     /// Like [`Self::admit`], for a new client: waits a moment, since its network may just have been exported.
@@ -141,7 +141,7 @@ impl ClientNetworks {
     /// Logs that a client is refused: the first, and each doubling of their number.
     pub(crate) fn log_refusal(&self, address: IpAddr) {
         let Some(count) = self.refused.count() else { return };
-        if self.told.borrow().networks.is_none() {
+        if self.told.get().networks.is_none() {
             tracing::warn!(
                 %address, count,
                 "refused a client: no metaserver has sent the exported networks yet; is it registered?"
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(admits(&again), [false, false]);
         again.write_down().unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join(FILE)).unwrap(), "");
-        assert!(ClientNetworks::open(dir.path()).told.borrow().networks.is_some(), "none, and that is known");
+        assert!(ClientNetworks::open(dir.path()).told.get().networks.is_some(), "none, and that is known");
     }
 
     #[test]

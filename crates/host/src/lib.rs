@@ -1,5 +1,5 @@
 //! The machine: time, randomness, buffers, files, and addresses on its interfaces, real ones and ones for
-//! tests. Also parsers of sizes, times and networks. Other crates take these as arguments, so that a whole
+//! tests. Also parsers of sizes, times and networks, and a watched value. Other crates take these as arguments, so that a whole
 //! cluster can run from one seed.
 
 mod buffer;
@@ -14,6 +14,7 @@ mod repeated;
 mod replace;
 pub mod size;
 pub mod time;
+pub mod watch;
 
 pub use buffer::{Buffer, BufferPool};
 pub use clock::{Clock, ManualClock, SystemClock, WallTime};

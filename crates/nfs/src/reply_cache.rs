@@ -14,8 +14,8 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use host::watch;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::xdr::{Encode, Encoder, Message};
 
@@ -99,7 +99,7 @@ impl ReplyCache {
             let entry = Entry { cache: self, call, kept: false };
             let (reply, keep) = work.await;
             if keep == Keep::Reply {
-                first.send_replace(Some(reply.clone()));
+                first.set(Some(reply.clone()));
                 entry.keep();
             }
             return reply;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use host::SeededEntropy;
+use host::{SeededEntropy, watch};
 use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use wire::data::{self, ObjectStat, Reply, stat};
 use wire::handle::{HandleKey, ObjectHandle};
 use wire::rpc::Rejection;
@@ -104,7 +103,7 @@ impl FakeData {
 
     /// Whether it answers; else whoever asks waits.
     pub fn answer(&self, answers: bool) {
-        self.objects.answers.send_replace(answers);
+        self.objects.answers.set(answers);
     }
 
     /// Whether the target's disk has failed.

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Rules;
-use host::ManualClock;
+use host::{ManualClock, watch};
 use metaserver::upcalls;
 use namespace::Stamp;
 use parking_lot::Mutex;
 use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};
 use store::MemoryStore;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::world::{PATIENCE, World, register_at};
 
@@ -146,11 +146,11 @@ impl Three {
 
     /// What others do from now on does not come to metaserver `n`.
     pub fn hold(&self, n: usize) {
-        self.wires.held.send_modify(|held| held.extend([member(n as u64 + 1).address]));
+        self.wires.held.set_if(|held| held.insert(member(n as u64 + 1).address));
     }
 
     pub fn let_go(&self) {
-        self.wires.held.send_modify(BTreeSet::clear);
+        self.wires.held.set(BTreeSet::new());
     }
 }
 

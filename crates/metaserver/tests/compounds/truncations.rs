@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cluster::Rules;
-use host::ManualClock;
+use host::{ManualClock, watch};
 use namespace::Stamp;
 use nfs::Server;
 use replica::{Replica, ReplicaConfig};
 use store::{Durability, MemoryStore, Store};
-use tokio::sync::watch;
 use wire::data::{self, Reply};
 use wire::nfs4::{ArgOp, close, remove};
 
@@ -90,7 +89,7 @@ async fn one_truncation(asked: &World, leader: &World, all: &[&World]) {
         leader.until("its object goes", gone).await;
     }
     assert_eq!(data.counted(), (1, 2), "truncations and removals");
-    data.answers.send_replace(true);
+    data.answers.set(true);
     let outcome = tokio::time::timeout(PATIENCE, truncation).await.expect("in time").expect("it ends");
     assert_eq!(outcome, None, "the file is truncated");
     assert_eq!(data.counted().0, 1);

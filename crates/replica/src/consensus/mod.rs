@@ -23,7 +23,6 @@ use crate::consensus::removal::watch_removal;
 use crate::environment::{BlockingRunner, LogRetention, RunningTask};
 use crate::log::Log;
 use crate::read::read_lease::ReadLeaseGrants;
-use crate::runtime::watch;
 use crate::space::{FreeSpace, Space};
 use crate::state::integrity::Integrity;
 use crate::state::machine::Machine;
@@ -31,6 +30,7 @@ use crate::transport::Transport;
 use crate::transport::address_book::AddressBook;
 use crate::transport::members_file::MembersFile;
 use crate::types::{Change, Member, NodeId, Types};
+use host::watch;
 
 /// Interval between writes of the store to disk: bounds the commands that are applied again after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);

@@ -10,10 +10,10 @@ use std::time::Duration;
 use openraft::Raft;
 use openraft::type_config::async_runtime::WatchReceiver;
 
-use crate::runtime::watch;
 use crate::state::machine::Machine;
 use crate::transport::{self, Channel, Request, Transport};
 use crate::types::{NodeId, Types};
+use host::watch;
 
 /// Interval at which a member whose log stands still asks whether it still belongs to the group.
 const ASK_EVERY: Duration = Duration::from_secs(2);

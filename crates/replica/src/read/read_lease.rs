@@ -35,8 +35,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::runtime::watch;
 use crate::types::{LeaderId, NodeId, Types};
+use host::watch;
 
 /// Duration of a read lease for its holder. Changes wait up to this long when a holder dies.
 const READ_LEASE: Duration = Duration::from_millis(300);

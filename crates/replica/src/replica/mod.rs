@@ -30,12 +30,12 @@ use crate::environment::{Environment, RunningTask};
 use crate::metrics::ReplicaMetrics;
 use crate::read::read_rounds::ReadRounds;
 use crate::replica::server_session::ServerSession;
-use crate::runtime::watch;
 use crate::service::SharedService;
 use crate::state::integrity::CheckedView;
 use crate::state::machine::Observer;
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Member, NodeId};
+use host::watch;
 
 /// Time-out of a change of the members, which the leader carries out, and longest one of any call to it.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);

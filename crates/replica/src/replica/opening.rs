@@ -18,7 +18,6 @@ use crate::membership::capacity::watch_capacity;
 use crate::membership::reconfiguration::finish_changes;
 use crate::read::read_lease::ReadLeaseGrants;
 use crate::replica::server_session::ServerSession;
-use crate::runtime::watch;
 use crate::service::Service;
 use crate::space::Space;
 use crate::state::digest::DigestHistory;
@@ -29,6 +28,7 @@ use crate::transport::address_book::AddressBook;
 use crate::transport::group_transport::GroupTransport;
 use crate::transport::members_file::MembersFile;
 use crate::types::{Member, Membership, NodeId};
+use host::watch;
 
 /// Configuration of a replica.
 #[derive(Debug, Clone)]

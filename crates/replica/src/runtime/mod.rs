@@ -1,7 +1,7 @@
 //! Runtime of openraft: tokio, made deterministic for simulations. Waiters are woken in order ([`Watch`]),
 //! and election times are drawn from the seed of the thread, if it has one.
 
-pub(crate) mod watch;
+mod watch;
 
 use std::cell::Cell;
 use std::future::Future;

@@ -23,7 +23,6 @@ use crate::consensus::removal::REMOVED;
 use crate::environment::TimeOfDay;
 use crate::log::Log;
 use crate::read::read_lease::{ReadLease, ReadLeaseGrants};
-use crate::runtime::watch;
 use crate::space::Space;
 use crate::state::digest::DigestHistory;
 use crate::state::install::Installation;
@@ -33,6 +32,7 @@ use crate::state::snapshot::Spool;
 use crate::transport::group_transport;
 use crate::transport::{self, Consensus, Request, Transport};
 use crate::types::{Change, Member, MemberRole, NodeId, SnapshotId, Types};
+use host::watch;
 
 /// Outcome of a proposal at a leader.
 #[derive(Debug, Clone, Serialize, Deserialize)]

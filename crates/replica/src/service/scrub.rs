@@ -126,7 +126,7 @@ mod tests {
             (0..count).try_for_each(|n| edit.put(&[&[0x7f][..], &n.to_be_bytes()].concat(), b""))
         };
         store.batch(Durability::Deferred, &mut put).unwrap();
-        let failed = Arc::new(crate::runtime::watch::channel(None).0);
+        let failed = Arc::new(host::watch::channel(None).0);
         let integrity = Integrity::new(Arc::new(host::SystemFiles), "/nowhere".into(), failed, None);
         let view = store.snapshot().unwrap();
         let (mut at, mut slices) = (Slice::default(), 0);

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     fn integrity() -> Integrity {
-        let failed = Arc::new(crate::runtime::watch::channel(None).0);
+        let failed = Arc::new(host::watch::channel(None).0);
         Integrity::new(Arc::new(host::SystemFiles), "/nowhere".into(), failed, None)
     }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use openraft::raft::SnapshotResponse;
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::watch;
 use crate::types::{SnapshotId, Types};
+use host::watch;
 
 /// Answer `InProgress` after this long if the install still runs.
 const ANSWER_AFTER: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ use parking_lot::RwLock;
 use store::{StoreError, Trouble, View, Visitor};
 
 use crate::log;
-use crate::runtime::watch;
+use host::watch;
 
 /// File in the log's directory that marks the store as wrong.
 const MARK: &str = "distrusted";

@@ -19,7 +19,6 @@ use store::{Durability, Edit, Store, StoreError, Trouble};
 
 use crate::environment::{BlockingRunner, Plan};
 use crate::log::Log;
-use crate::runtime::watch;
 use crate::state::commit::commit;
 use crate::state::digest::{Digest, DigestHistory};
 use crate::state::integrity::Integrity;
@@ -30,6 +29,7 @@ use crate::state::records::{
 };
 use crate::state::snapshot::Snapshot;
 use crate::types::{LeaderId, LogId, Member, Payload, SnapshotMeta, StoredMembership, Types};
+use host::watch;
 
 /// Entries in one batch: bounds the wait of other tasks on the thread of consensus.
 const BATCH_MAX: usize = 256;

@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::environment::{BlockingRunner, Environment};
 use crate::log::{Log, StoreState};
-use crate::runtime::watch;
 use crate::state::integrity::Integrity;
 use crate::state::machine::{Machine, MachineContext, Observer};
 use crate::types::Types;
+use host::watch;
 
 struct Builder;
 
