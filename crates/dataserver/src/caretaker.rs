@@ -18,8 +18,8 @@ use crate::target::Target;
 const SETTLE_EVERY: Duration = Duration::from_secs(1);
 /// Interval of the looks whether the files of open objects are still there: 512 calls of the kernel, a millisecond.
 const LOOK_FOR_FILES: Duration = Duration::from_secs(3);
-/// Interval of the looks whether a scrub is due, of the notes of its progress, and of the tries after an
-/// error.
+/// Longest interval of the looks whether a scrub is due, since the settings may change; interval of the notes of its
+/// progress, and of the tries after an error.
 const SCRUB_LOOK: Duration = Duration::from_secs(60);
 /// Interval of the attempts to mend blocks that could not be mended.
 const MEND_AGAIN: Duration = Duration::from_secs(10);
@@ -53,6 +53,11 @@ impl Checks {
         let needed = bytes / self.scrub_time.as_secs().max(1);
         needed.saturating_mul(2).max(SCRUB_BYTES_PER_SECOND_MIN).min(self.scrub_rate.max(1))
     }
+}
+
+/// Time until the next look at a scrub that is due at this second. Zero: it is due.
+fn time_until(due: u64, now: u64) -> Duration {
+    Duration::from_secs(due.saturating_sub(now)).min(SCRUB_LOOK)
 }
 
 fn time_of(bytes: u64, rate: u64) -> Duration {
@@ -189,9 +194,10 @@ async fn scrub(server: Arc<DataServer>, target: Arc<Target>) {
     loop {
         let mut record = target.scrub_record();
         let checks = *server.checks.lock();
-        let is_next = record.last.is_none_or(|last| last.begun + checks.scrub_time.as_secs() <= now());
-        if checks.scrub_time.is_zero() || record.begun.is_none() && !is_next {
-            sleep(SCRUB_LOOK).await;
+        let due = record.last.map_or(0, |last| last.begun + checks.scrub_time.as_secs());
+        let left = if checks.scrub_time.is_zero() { SCRUB_LOOK } else { time_until(due, now()) };
+        if checks.scrub_time.is_zero() || record.begun.is_none() && !left.is_zero() {
+            sleep(left).await;
             continue;
         }
         let begun = *record.begun.get_or_insert_with(now);

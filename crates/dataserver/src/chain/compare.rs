@@ -1,11 +1,14 @@
 //! Refilling one object: what differs between the head's and the member's is sent.
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 use wire::data::{Procedure, Run, Status, member, read, read_plus};
 use wire::handle::{FileHandle, ObjectHandle};
 
 use super::locks::{Kind, RangeLock, WHOLE};
 use super::member::fill;
+use super::mend::NotMended;
 use super::refill::{Refill, Stopped};
 use super::regions::{DirtyRegions, REGION_BYTES};
 use crate::checksums::BLOCK;
@@ -59,13 +62,19 @@ impl Refill {
         let all = DirtyRegions::all();
         // Of an object that the member did not have nothing is equal.
         for range in only.filter(|_| was_there).unwrap_or(&all).ranges() {
-            let mut at = range.start;
+            let (mut at, mut before_lost) = (range.start, u64::MAX);
             while at < len.min(range.end) {
                 let end = len.min(range.end).min(at + REGION_BYTES);
+                let end = if before_lost > at { end.min(before_lost) } else { end };
                 match self.region(name, at, end).await? {
                     Compared::Equal => at = end,
                     Compared::Removed => return Ok(Was::Missing),
-                    Compared::Damaged => self.mend(name, at..end).await?,
+                    Compared::Damaged => match self.mend(name, at..end).await? {
+                        None => {}
+                        Some(lost) if lost.start > at => before_lost = lost.start,
+                        Some(lost) if self.keep_damaged(name, lost.start / BLOCK).await? => at = lost.end,
+                        Some(_) => {}
+                    },
                 }
             }
         }
@@ -158,16 +167,34 @@ impl Refill {
         Ok(Compared::Equal)
     }
 
-    /// Mends the head's own blocks, which must not be spread.
-    async fn mend(&self, name: ObjectName, range: std::ops::Range<u64>) -> Result<(), Stopped> {
+    /// Mends the head's own blocks, which must not be spread. Returns the first one that no member has, whole.
+    async fn mend(&self, name: ObjectName, range: Range<u64>) -> Result<Option<Range<u64>>, Stopped> {
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let damaged = self.target.run(move |o| o.damaged_blocks(name, blocks)).await?;
         for block in damaged {
-            if !self.chains.mend_found(&self.target, name, block).await {
-                return Err(Stopped::Failed(Some(Status::Damaged)));
+            match self.chains.mend_found(&self.target, name, block).await {
+                Ok(()) => {}
+                Err(NotMended::AllDamaged) => return Ok(Some(block * BLOCK..block * BLOCK + BLOCK)),
+                Err(NotMended::NotYet) => return Err(Stopped::Failed(Some(Status::Damaged))),
             }
         }
-        self.still_leads()
+        self.still_leads().map(|()| None)
+    }
+
+    /// Sends a block that no member has as it is, to be damaged at the member, too: all else gets its copies. False: it
+    /// was written meanwhile.
+    async fn keep_damaged(&self, name: ObjectName, block: u64) -> Result<bool, Stopped> {
+        let at = block * BLOCK;
+        let _lock = self.lock(name, at..at + BLOCK).await;
+        self.still_leads()?;
+        let Some(object) = self.marked(name).await? else { return Ok(false) };
+        let damaged = self.target.run(move |o| o.damaged_blocks(name, std::iter::once(block))).await?;
+        if damaged.is_empty() {
+            return Ok(false);
+        }
+        let bytes = self.target.run(move |o| o.raw_block(name, block)).await?;
+        self.call(object, member::Change::Damaged(fill(at, bytes.into()))).await?;
+        Ok(true)
     }
 
     /// Removes an object at the member that the head does not have.
@@ -180,7 +207,7 @@ impl Refill {
     }
 
     /// A lock under which no change is under way, and reads go on.
-    async fn lock(&self, name: ObjectName, range: std::ops::Range<u64>) -> RangeLock {
+    async fn lock(&self, name: ObjectName, range: Range<u64>) -> RangeLock {
         self.chains.locks.ask((self.target.id(), name), range, Kind::Shared).held().await
     }
 

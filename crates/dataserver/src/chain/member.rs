@@ -29,7 +29,9 @@ impl Chains {
             return Err(Status::Invalid.into());
         }
         let bytes = match &change {
-            member::Change::Fill(fill) | member::Change::Mend(fill) => fill.data.len(),
+            member::Change::Fill(fill) | member::Change::Mend(fill) | member::Change::Damaged(fill) => {
+                fill.data.len()
+            }
             _ => 0,
         };
         let chain = self.of_version(&found.handle, bytes).await?;
@@ -42,6 +44,7 @@ impl Chains {
         self.check_sender(&found.handle, Sender::Refills, connection)?;
         let range = match &change {
             member::Change::Fill(fill) => fill.offset..fill.offset.saturating_add(fill.data.len() as u64),
+            member::Change::Damaged(fill) => fill.offset..fill.offset.saturating_add(BLOCK),
             member::Change::Clear(clear) => clear.offset..clear.offset.saturating_add(clear.len),
             // The head holds a shared lock, and no change is under way.
             member::Change::Modified(_) | member::Change::Sync => 0..0,
@@ -49,7 +52,8 @@ impl Chains {
             member::Change::Mend(_) => 0..0,
             member::Change::Make(_) | member::Change::Length(_) | member::Change::Remove => WHOLE,
         };
-        if let member::Change::Fill(fill) | member::Change::Mend(fill) = &change
+        if let member::Change::Fill(fill) | member::Change::Mend(fill) | member::Change::Damaged(fill) =
+            &change
             && sums_of_pieces(fill.offset, &fill.data) != fill.sums
         {
             self.wrong_sum(&found);
@@ -127,6 +131,9 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
         },
         member::Change::Mend(member::Fill { offset, data, .. }) => {
             o.mend_block(object.name, offset / BLOCK, &data.to_bytes()).map(drop)
+        }
+        member::Change::Damaged(member::Fill { offset, data, .. }) => {
+            o.keep_damaged(object.name, offset / BLOCK, &data.to_bytes())
         }
         member::Change::Modified(told_ns) => o.tell_time(object.name, told_ns),
     }

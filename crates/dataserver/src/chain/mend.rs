@@ -3,6 +3,7 @@
 //! ```text
 //! member with the damage ── MEND ──▶ head: lock of the block, shared
 //!                                      ├─ own block sound? ─ no ─▶ BLOCK from the next member that is in
+//!                                      │    none sound? ─▶ from one that is refilled, if the bytes fit the head's own sum
 //! member ◀── MEMBER: bytes ────────────┘
 //! member ──▶ head: done ──▶ lock released      then the member repeats its read or its change
 //! ```
@@ -56,8 +57,8 @@ const BLOCKS_OF_READ_MAX: u64 = 18;
 
 /// Reason why a block was not mended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotMended {
-    /// No member that is in has the block undamaged.
+pub(crate) enum NotMended {
+    /// No member has the block undamaged.
     AllDamaged,
     /// A member did not answer, or a lock was not free, or the chain has changed.
     NotYet,
@@ -127,16 +128,16 @@ impl Chains {
         }
     }
 
-    /// Mends a block that was found damaged, of an object that may have copies. Returns whether it is mended.
+    /// Mends a block that was found damaged, of an object that may have copies. Tries once.
     pub(crate) async fn mend_found(
         self: &Arc<Self>,
         target: &Arc<Target>,
         name: ObjectName,
         block: u64,
-    ) -> bool {
-        let Ok(Some(mark)) = target.run(move |o| o.mark_of(name)).await else { return false };
-        let Some(found) = Found::own(target, name, mark) else { return false };
-        self.mend(&found, block, Instant::now()).await.is_ok()
+    ) -> Result<(), NotMended> {
+        let mark = target.run(move |o| o.mark_of(name)).await.ok().flatten().ok_or(NotMended::NotYet)?;
+        let found = Found::own(target, name, mark).ok_or(NotMended::NotYet)?;
+        self.mend(&found, block, Instant::now()).await
     }
 
     /// Mends a block of this member. Tries until the deadline, once at least.
@@ -212,16 +213,14 @@ impl Chains {
         mended.map_err(|why| Status::from(why).into())
     }
 
-    /// BLOCK: a block of this member, for the head, which has the lock.
+    /// BLOCK: a block of this member, for the head, which has the lock. One that is refilled may have other bytes than
+    /// the head.
     pub(crate) async fn block_for_head(&self, found: &Found, block: u64) -> Result<Bytes, Trouble> {
         if found.holder != Holder::Server || found.handle.chain_version == 0 {
             return Err(Status::Invalid.into());
         }
         let chain = self.of_version(&found.handle, 0).await?;
-        let own = chain.member(found.handle.target).ok_or(Status::StaleChain)?;
-        if own.is_refilling {
-            return Err(Status::StaleChain.into());
-        }
+        chain.member(found.handle.target).ok_or(Status::StaleChain)?;
         let name = found.object.name;
         Ok(found.target.run(move |o| o.sound_block(name, block)).await?)
     }
@@ -275,7 +274,8 @@ impl Chains {
         if answer == Ok(Ok(())) { Ok(()) } else { Err(NotMended::NotYet) }
     }
 
-    /// The bytes of a block from a member that is in: the head itself, else another one than `to`.
+    /// The bytes of a block from a member that is in: the head itself, else another one than `to`. If all of them are
+    /// damaged, from one that is refilled, and has the bytes that the head's sum is of.
     async fn sound_block(
         &self,
         found: &Found,
@@ -293,7 +293,9 @@ impl Chains {
                 Err(_) => why = NotMended::NotYet,
             }
         }
-        for source in chain.others(own).filter(|other| !other.is_refilling && other.target != to.target) {
+        let mut others: Vec<_> = chain.others(own).filter(|other| other.target != to.target).collect();
+        others.sort_by_key(|other| other.is_refilling);
+        for source in others {
             let args = block::Args { handle: self.handle_of_member(found, chain, source), block };
             let peer = self.peers.get(source.address, Use::Fetch);
             let answer: Result<block::Res, _> =
@@ -301,13 +303,23 @@ impl Chains {
             match answer {
                 Ok(Ok(ok)) if ok.payload.len() <= BLOCK_BYTES => {
                     let bytes = ok.payload.to_bytes();
-                    if crc32c::crc32c(&bytes) == ok.sum {
+                    if crc32c::crc32c(&bytes) != ok.sum {
+                        self.wrong_sum(found);
+                        why = NotMended::NotYet;
+                        continue;
+                    }
+                    if !source.is_refilling {
                         return Ok(bytes);
                     }
-                    self.wrong_sum(found);
-                    why = NotMended::NotYet;
+                    let name = found.object.name;
+                    match found.target.run(move |o| o.fitting(name, block, bytes)).await {
+                        Ok(Some(bytes)) => return Ok(bytes),
+                        Ok(None) => {}
+                        Err(_) => why = NotMended::NotYet,
+                    }
                 }
                 Ok(Err(Status::Damaged | Status::ObjectLost)) => {}
+                Ok(Err(Status::Stale | Status::StaleEpoch)) if source.is_refilling => {} // it does not have it yet
                 _ => why = NotMended::NotYet,
             }
         }

@@ -120,6 +120,6 @@ impl Objects {
         if self.state_of(&name, &open, block)? != state {
             return Ok(false);
         }
-        self.put_block(&name, &open, &mut changing, block, bytes).map(|()| true)
+        self.put_block(&name, &open, &mut changing, block, bytes, BlockSum::of).map(|()| true)
     }
 }

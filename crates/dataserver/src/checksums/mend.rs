@@ -41,6 +41,38 @@ impl Objects {
         Ok(buffer.freeze())
     }
 
+    /// The bytes of a block as they are, whether they fit their sum or not; none of a block that is unreadable.
+    pub(crate) fn raw_block(&self, name: ObjectName, block: u64) -> Result<Bytes, ObjectError> {
+        self.check()?;
+        let open = self.find(name)?;
+        let mut buffer = self.pool.take(BLOCK_BYTES);
+        let _alone = open.writing.lock();
+        let read = self.disk.read_at(&open.file, &mut buffer, offset_of(block)?).unwrap_or(0);
+        buffer.truncate(read);
+        Ok(buffer.freeze())
+    }
+
+    /// Those of these bytes that the block has by its own sum. None: they do not fit it, or it has none.
+    pub(crate) fn fitting(
+        &self,
+        name: ObjectName,
+        block: u64,
+        bytes: Bytes,
+    ) -> Result<Option<Bytes>, ObjectError> {
+        let open = self.find(name)?;
+        let _alone = open.writing.lock();
+        let Some(sums) = open.sums.get() else { return Ok(None) };
+        if self.is_doubtful(&name, &open, block) {
+            return Ok(None);
+        }
+        let sum = sums.get(&*self.disk, block).map_err(|e| self.trouble("read the sums of", &name, e))?;
+        Ok(match sum {
+            Ok(sum @ BlockSum::Crc { len, .. }) if sum.matches(&bytes) => Some(bytes.slice(..len as usize)),
+            Ok(BlockSum::Zeros) if BlockSum::Zeros.matches(&bytes) => Some(Bytes::new()),
+            _ => None,
+        })
+    }
+
     /// Those of these blocks that are damaged or unreadable.
     pub(crate) fn damaged_blocks(
         &self,
@@ -76,7 +108,7 @@ impl Objects {
             Err(error) => return Err(error),
         }
         let modified_ns = open.stat().map_err(fail)?.modified_ns;
-        self.put_block(&name, &open, &mut changing, block, bytes)?;
+        self.put_block(&name, &open, &mut changing, block, bytes, BlockSum::of)?;
         // To clients nothing has changed.
         open.file.set_modified(UNIX_EPOCH + Duration::from_nanos(modified_ns)).map_err(fail)?;
         drop(changing);
@@ -86,6 +118,17 @@ impl Objects {
             "a damaged block of an object was replaced by that of another member of its chain. Check the disk (dmesg, smartctl)"
         );
         Ok(true)
+    }
+
+    /// Takes a block that is damaged at all members: its bytes are kept as they are, and reads of it fail here, too.
+    pub(crate) fn keep_damaged(&self, name: ObjectName, block: u64, bytes: &[u8]) -> Result<(), ObjectError> {
+        self.check()?;
+        let open = self.find(name)?;
+        let mut changing = open.writing.lock();
+        self.put_block(&name, &open, &mut changing, block, bytes, |_| BlockSum::Damaged)?;
+        drop(changing);
+        self.damaged(&name, &open, block);
+        Ok(())
     }
 
     /// Computes the sum of a block anew if the sum is the fault, since no other member has the block: as for
@@ -106,7 +149,7 @@ impl Objects {
         Ok(true)
     }
 
-    /// Writes a block whole, with its sum. After `bytes` the block is zeros, as far as the object has it.
+    /// Writes a block whole, with the sum that `sum` gives for its bytes. After `bytes` the block is zeros, as far as the object has it.
     pub(super) fn put_block(
         &self,
         name: &ObjectName,
@@ -114,6 +157,7 @@ impl Objects {
         changing: &mut Changing,
         block: u64,
         bytes: &[u8],
+        sum: fn(&[u8]) -> BlockSum,
     ) -> Result<(), ObjectError> {
         if bytes.len() > BLOCK_BYTES {
             return Err(ObjectError::TooLarge);
@@ -129,7 +173,7 @@ impl Objects {
         self.note_change(name, changing, start..end, end > len)?;
         let sums = self.sum_file(name, open)?;
         let write = || {
-            sums.put(&*self.disk, block, &[BlockSum::of(&whole)])?;
+            sums.put(&*self.disk, block, &[sum(&whole)])?;
             self.disk.write_all_at(&open.file, &whole, offset)
         };
         let outcome = write();

@@ -212,6 +212,69 @@ async fn refilling_mends_the_head_and_does_not_spread_its_damage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_last_member_is_mended_from_one_that_is_refilled_and_has_the_block() {
+    let bytes = text(20 * BLOCK + 5, 8);
+    let mut world = World::with_object(2, &bytes).await;
+    world.change(&[In, Away]);
+    // The member that was away has the first block as it was, and not the second.
+    world.write(0, 5, 3 * BLOCK as u64, vec![7; BLOCK]).await.unwrap();
+    for block in [17, 20, 3] {
+        world.flip(0, 5, block * BLOCK + 1);
+    }
+    assert_eq!(
+        world.read(0, 5, 17 * BLOCK as u64, 1).await,
+        Err(Status::Damaged),
+        "there is no other member"
+    );
+    world.change(&[In, Refilling]);
+    assert_eq!(world.read(0, 5, 17 * BLOCK as u64, 4).await.unwrap(), &bytes[17 * BLOCK..][..4]);
+    assert_eq!(world.read(0, 5, 20 * BLOCK as u64, 5).await.unwrap(), &bytes[20 * BLOCK..]);
+    assert_eq!(world.read(0, 5, 3 * BLOCK as u64, 1).await, Err(Status::Damaged), "it was written meanwhile");
+    assert_eq!(world.mended(0), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_that_no_member_has_keeps_nothing_else_from_its_copies() {
+    let bytes = text(40 * BLOCK + 5, 9);
+    let mut world = World::with_object(2, &bytes).await;
+    world.change(&[In, Away]);
+    world.drop_all(1);
+    // In the middle, side by side at the end of a region, and the last one, which is not whole.
+    let lost = [0, 3, 15, 16, 40];
+    for block in lost {
+        world.flip(0, 5, block * BLOCK + 2);
+        world.flip(1, 5, block * BLOCK + 3);
+    }
+    // A whole one that the member still has mends the head's.
+    world.flip(0, 5, 30 * BLOCK);
+    world.change(&[In, Refilling]);
+    world.refills(0);
+    until("the member is refilled", || world.nodes[0].ds.refilled().len() == 1).await;
+    world.change(&[In, In]);
+    assert!(world.equal(5).is_some(), "the damaged bytes are kept, too");
+    for node in 0..2 {
+        for block in 0..41 {
+            let read = world.read(node, 5, (block * BLOCK) as u64, BLOCK as u32).await;
+            if lost.contains(&block) {
+                assert_eq!(read, Err(Status::Damaged), "member {node}, block {block}");
+            } else {
+                assert_eq!(read.unwrap(), &bytes[block * BLOCK..bytes.len().min((block + 1) * BLOCK)]);
+            }
+        }
+        assert_eq!(world.damaged_now(node), lost.len() as u64);
+    }
+    // One that comes back is mended by nothing but a write of the whole block.
+    world.change(&[Away, In]);
+    assert_eq!(world.read(1, 5, 0, 1).await, Err(Status::Damaged));
+    world.change(&[In, In]);
+    for block in lost {
+        let end = bytes.len().min((block + 1) * BLOCK);
+        world.write(0, 5, (block * BLOCK) as u64, bytes[block * BLOCK..end].to_vec()).await.unwrap();
+    }
+    world.is_sound(5, &bytes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_flipped_bits_at_one_member_are_mended_and_no_read_returns_one() {
     const OBJECTS: u64 = 12;
     for node in 0..2 {

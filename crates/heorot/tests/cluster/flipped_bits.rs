@@ -98,8 +98,8 @@ fn of_all(cluster: &Cluster, name: &str) -> usize {
     of_each(cluster, name).iter().sum()
 }
 
-/// Stops all data servers, does `work`, and starts them: each scrubs its target then, and looks once a minute whether it is
-/// time again. Returns the time of the start, in seconds since 1970.
+/// Stops all data servers, does `work`, and starts them: each scrubs its target 20 seconds after the last time. Returns the
+/// time of the start, in seconds since 1970.
 fn restart(cluster: &mut Cluster, work: impl FnOnce()) -> u64 {
     cluster.data_servers.drain(..).for_each(|server| assert!(server.unwrap().stop().success()));
     work();
@@ -134,7 +134,7 @@ async fn check(client: &Client) {
 async fn a_thousand_flipped_bits_are_found_and_mended_and_never_read() {
     let mut cluster = Cluster::start(1, 0);
     for n in 0..3 {
-        cluster.add_data_server_with(n, "scrub_time = \"2s\"\nscrub_rate = \"1GiB\"\n");
+        cluster.add_data_server_with(n, "scrub_time = \"20s\"\nscrub_rate = \"1GiB\"\n");
     }
     until("all are there", || (0..3).all(|n| cluster.node(0, &format!("ds{n}"))["seen_ms"].is_u64()));
     until("all chains are whole", || cluster.is_whole() && cluster.chains_of("ds0") > 0);

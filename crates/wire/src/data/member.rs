@@ -1,6 +1,6 @@
-//! MEMBER: changes an object at one member of a chain, and at no other. The head of the chain calls it to
-//! refill a member, to mend a block of one, and to tell all members the modification time that it reports. The handle has the version
-//! of the chain.
+//! MEMBER: changes an object at one member of a chain, and at no other. The head of the chain calls it to refill a
+//! member, to mend a block of one, and to tell all members the modification time that it reports. The handle has the
+//! version of the chain.
 
 use bytes::Bytes;
 
@@ -61,6 +61,9 @@ xdr_union! {
         /// Puts bytes in place of a block that is damaged; one that is not stays. The offset is that of the
         /// block.
         7 => Mend(Fill),
+        /// Puts the bytes of a block that is damaged at all members: it is damaged here, too, and kept as it is. The
+        /// offset is that of the block; there are no bytes if none could be read.
+        8 => Damaged(Fill),
     }
 }
 

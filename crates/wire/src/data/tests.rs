@@ -76,6 +76,7 @@ fn calls() -> Vec<Call> {
         of_member(member::Change::Remove),
         of_member(member::Change::Modified(1 << 60)),
         of_member(member::Change::Mend(member::Fill { offset: 1 << 16, sums: vec![9], data: data() })),
+        of_member(member::Change::Damaged(member::Fill { offset: 1 << 16, sums: vec![9], data: data() })),
         Call::Mend(mend::Args {
             handle: handle(),
             member: 4,
