@@ -29,10 +29,6 @@ use crate::shared::Shared;
 
 /// Time without faults, in which clients get sessions and create a few files.
 const QUIET_MS: u64 = 300;
-/// Data servers of a cluster of metaservers.
-const DATA_SERVER_COUNT: u64 = 2;
-/// Whole data servers of a cluster.
-const WHOLE_DATA_SERVER_COUNT: u64 = 3;
 /// Longest time in which a member answers with a backup.
 const BACKUP_MS_MAX: u64 = 500;
 /// Longest time of a join.
@@ -80,7 +76,7 @@ pub fn run(scenario: &Scenario) -> Outcome {
     }
     if cluster.shared.serves && findings.is_empty() {
         findings.extend(cluster.come_to_rest().err().map(|why| format!("objects: {why}")));
-        if cluster.shared.has_whole_data_servers {
+        if cluster.shared.data.is_whole {
             findings.extend(cluster.copies_come_to_rest().err().map(|why| format!("copies: {why}")));
         }
     }
@@ -108,6 +104,8 @@ pub struct Cluster {
     pub(crate) clients: Runtime,
     working: Vec<JoinHandle<()>>,
     pub(crate) client_count: u64,
+    /// Number of the data server that an operator drains.
+    pub(crate) draining: Option<usize>,
     /// Machine of the group before the restore.
     left_over: Option<OldMember>,
     pub(crate) rng: Rng,
@@ -126,9 +124,7 @@ impl Cluster {
         let (mut data_servers, mut nfs_clients) = (vec![], vec![]);
         if shared.serves {
             let data_server = |n| DataServer::new(DATA_SERVERS + n, count, &shared, rng.fork());
-            let count =
-                if shared.has_whole_data_servers { WHOLE_DATA_SERVER_COUNT } else { DATA_SERVER_COUNT };
-            data_servers.extend((0..count).map(data_server));
+            data_servers.extend((0..shared.data.servers).map(data_server));
             let nfs_client = |n| NfsClient::new(CLIENTS + n, count, &shared, rng.fork());
             nfs_clients.extend((0..client_count).map(nfs_client));
         }
@@ -140,6 +136,7 @@ impl Cluster {
             clients,
             working: vec![],
             client_count,
+            draining: None,
             left_over: None,
             rng,
         }

@@ -1,20 +1,15 @@
 //! Whole data servers of a cluster: faults of their disks, and their rest: all chains are whole, members have the same
 //! bytes, and clients read what they wrote.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-
-use dataserver::ObjectName;
-use namespace::{InodeId, MemberState, read};
 use store::StoreError;
 
 use crate::cluster::Cluster;
+use crate::columns::{Column, Object, is_whole};
 use crate::data_server::Served;
 use crate::mount::NfsClient;
 use crate::net::CLIENTS;
 use crate::object_disk::Condition;
 use crate::rng::Rng;
-use crate::whole_data_server::{chain_of, objects};
 
 /// Pace of a disk that works, in milliseconds.
 pub const PACE_MS: (u64, u64) = (0, 1);
@@ -29,17 +24,18 @@ const EQUAL_MS_MAX: u64 = 10_000;
 /// Address of the client that reads all records.
 const AUDITOR: u64 = CLIENTS + 40;
 
-/// Objects of one data server, with the chains in their marks; 0: none.
-type Objects = BTreeMap<ObjectName, (u64, PathBuf)>;
-
 impl Cluster {
     /// A fault of a disk, or none.
     pub(crate) fn trouble_disks(&mut self, rng: &mut Rng) {
         let now_ms = self.shared.now_ms();
         let number = rng.below(self.data_servers.len());
         let server = &mut self.data_servers[number];
-        let (at, choice, changes, pause_ms) =
-            (server.address, rng.below(9), rng.within(0..=80), rng.within(50..=3000));
+        // Disks that refuse new objects are half of the faults where many columns are to be placed anew.
+        let choice = match self.shared.data.places_anew && rng.below(2) == 0 {
+            true => 3 + 4 * rng.below(2),
+            false => rng.below(10),
+        };
+        let (at, changes, pause_ms) = (server.address, rng.within(0..=80), rng.within(50..=3000));
         let Served::Whole(disk, _) = &server.served else { return };
         let what = match choice {
             0 => {
@@ -76,6 +72,11 @@ impl Cluster {
                 }
                 "the power goes everywhere".into()
             }
+            7 => {
+                disk.set_condition(Condition::ReadOnly);
+                server.must_restart = true;
+                "its disk is read-only".into()
+            }
             _ => return,
         };
         self.shared.note(|| format!("data server {at}: {what}"));
@@ -83,8 +84,11 @@ impl Cluster {
 
     /// Waits until all chains are whole; reads all records, and compares the members.
     pub(crate) fn copies_come_to_rest(&mut self) -> Result<(), String> {
-        let is_whole = |cluster: &Self| cluster.incomplete().is_some_and(|chains| chains.is_empty());
-        if !self.until(WHOLE_MS_MAX, is_whole) {
+        if self.shared.data.is_operated {
+            self.operators_come_to_rest()?;
+        }
+        let are_whole = |cluster: &Self| cluster.incomplete().is_some_and(|chains| chains.is_empty());
+        if !self.until(WHOLE_MS_MAX, are_whole) {
             return Err(format!("chains are not whole: {:?}", self.incomplete()));
         }
         let metaservers = self.members.len() as u64;
@@ -109,57 +113,28 @@ impl Cluster {
         let leads = |member: &&crate::member::Member| member.replica().is_some_and(|replica| replica.leads());
         let metaserver = self.members.iter().find(leads)?.metaserver()?;
         let chains = metaserver.cluster().chains();
-        let incomplete = chains.values().filter(|chain| {
-            let members_in = chain.with_state(MemberState::In).count();
-            members_in != chain.members.len() || members_in < usize::from(chain.copies)
-        });
+        let incomplete = chains.values().filter(|chain| !is_whole(chain));
         Some(incomplete.map(|chain| format!("{chain:?}")).collect())
     }
 
     /// A column that members of its chain have otherwise, or do not have.
     fn difference(&self) -> Result<Option<String>, StoreError> {
-        let Some(metaserver) = self.members.iter().find_map(crate::member::Member::metaserver) else {
-            return Ok(Some("no metaserver runs".into()));
-        };
-        let (map, store) = (metaserver.cluster().map(), self.members[0].store.now());
-        let mut of_target: BTreeMap<u64, Objects> = BTreeMap::new();
-        let mut inodes: BTreeSet<u64> = BTreeSet::new();
-        for server in &self.data_servers {
-            let Served::Whole(_, dir) = &server.served else { continue };
-            let name = format!("ds{}", server.address);
-            let known = map.present_data_servers().find(|known| known.name == name);
-            let Some(target) = known.and_then(|known| known.targets.first()) else { continue };
-            let found = objects(dir.path());
-            inodes.extend(found.iter().map(|(name, _)| name.inode));
-            let found = found.into_iter().map(|(name, path)| (name, (chain_of(&path).unwrap_or(0), path)));
-            of_target.insert(target.0, found.collect());
-        }
-        for inode in inodes {
-            let Some(inode) = read::inode(&store, InodeId(inode))? else { continue };
-            let Some(layout) = inode.columns() else { continue };
-            let Some(device) = read::device(&store, layout.device)? else { continue };
-            for column in 0..layout.columns {
-                let chain = device.chains[(layout.first + column) as usize % device.chains.len()];
-                let known = map.chains.iter().find(|known| known.id == chain && known.copies > 1);
-                let Some(known) = known else { continue };
-                let name = ObjectName { volume: 1, inode: inode.id.0, generation: inode.generation, column };
-                let members = known.with_state(MemberState::In);
-                let objects = members.map(|target| of_target.get(&target.0).and_then(|of| of.get(&name)));
-                let read = |(of, path): &(u64, PathBuf)| (*of, std::fs::read(path).unwrap_or_default());
-                let objects: Vec<Option<(u64, Vec<u8>)>> = objects.map(|object| object.map(read)).collect();
-                let is_right = |object: &Option<(u64, Vec<u8>)>| {
-                    object.as_ref().is_some_and(|(of, _)| *of == chain.0) && *object == objects[0]
-                };
-                if !objects.iter().all(is_right) {
-                    let what: Vec<_> = objects
-                        .iter()
-                        .map(|object| object.as_ref().map(|(of, bytes)| (of, bytes.len())))
-                        .collect();
-                    return Ok(Some(format!(
-                        "members of chain {} differ in {name}: chain in the mark and length {what:?}",
-                        chain.0
-                    )));
-                }
+        for Column { name, chain, objects, .. } in self.columns()? {
+            let read = |object: &Object| (object.chain, std::fs::read(&object.path).unwrap_or_default());
+            let objects: Vec<Option<(u64, Vec<u8>)>> =
+                objects.iter().map(|object| object.as_ref().map(read)).collect();
+            let is_right = |object: &Option<(u64, Vec<u8>)>| {
+                object.as_ref().is_some_and(|(of, _)| *of == chain.0) && *object == objects[0]
+            };
+            if !objects.iter().all(is_right) {
+                let what: Vec<_> = objects
+                    .iter()
+                    .map(|object| object.as_ref().map(|(of, bytes)| (of, bytes.len())))
+                    .collect();
+                return Ok(Some(format!(
+                    "members of chain {} differ in {name}: chain in the mark and length {what:?}",
+                    chain.0
+                )));
             }
         }
         Ok(None)

@@ -1,6 +1,7 @@
 //! Machine of one simulated data server: a disk that outlives its process, and, while it runs, a process that
 //! serves it and registers with all metaservers, as `heorot ds` does.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,7 +54,7 @@ impl DataServer {
     /// A machine that is switched off.
     #[must_use]
     pub fn new(address: Address, metaservers: u64, shared: &Arc<Shared>, mut rng: Rng) -> Self {
-        let served = if shared.has_whole_data_servers {
+        let served = if shared.data.is_whole {
             Served::Whole(ObjectDisk::new(shared, rng.fork()), whole_data_server::directory())
         } else {
             let removes_nothing = shared.bug == Some(Bug::ObjectsStay);
@@ -125,6 +126,18 @@ impl DataServer {
         if let Served::Whole(disk, _) = &self.served {
             disk.lose_power();
         }
+    }
+
+    /// Its name in the cluster.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("ds{}", self.address)
+    }
+
+    /// True if this file is on its disk.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        matches!(&self.served, Served::Whole(_, dir) if path.starts_with(dir.path()))
     }
 
     /// Its disk, if it is a whole data server.

@@ -25,8 +25,10 @@ use crate::shared::Shared;
 
 /// Unit of loss.
 const PAGE_BYTES: u64 = 4096;
-/// Blocks of the simulated file system, each of a page: one TiB.
-const BLOCKS: u64 = 1 << 28;
+/// Blocks of the simulated file system, each of a page: 256 MiB, of which a data server reserves a half.
+pub const BLOCKS: u64 = 1 << 16;
+/// Free blocks at the beginning: enough, whatever is written.
+pub const FREE_BLOCKS: u64 = BLOCKS / 16 * 15;
 /// Seconds between 1970 and the beginning of the simulation.
 const BEGAN_S: u64 = 1_700_000_000;
 
@@ -48,6 +50,8 @@ pub enum Condition {
     Works,
     /// It has no room.
     Full,
+    /// Its file system is read-only after an error.
+    ReadOnly,
     /// Nothing can be written or synced, and syncs lose what they should have kept.
     Fails,
 }
@@ -55,6 +59,8 @@ pub enum Condition {
 struct State {
     rng: Rng,
     condition: Condition,
+    /// Free blocks, whatever is written.
+    free_blocks: u64,
     /// Least and greatest time of an operation, in milliseconds.
     pace_ms: (u64, u64),
     /// Changes until the power goes.
@@ -136,6 +142,7 @@ impl ObjectDisk {
         let state = State {
             rng,
             condition: Condition::Works,
+            free_blocks: FREE_BLOCKS,
             pace_ms: (0, 1),
             changes_left: u64::MAX,
             is_dead: false,
@@ -160,6 +167,11 @@ impl ObjectDisk {
     /// Sets its condition.
     pub fn set_condition(&self, condition: Condition) {
         self.state.lock().condition = condition;
+    }
+
+    /// Sets its free blocks.
+    pub fn set_free(&self, blocks: u64) {
+        self.state.lock().free_blocks = blocks;
     }
 
     /// The power goes within the change after this many.
@@ -203,6 +215,7 @@ impl ObjectDisk {
         let mut state = self.state.lock();
         match state.condition {
             Condition::Fails => return Err(Errno::IO.into()),
+            Condition::ReadOnly => return Err(Errno::ROFS.into()),
             Condition::Full if grows && is_grown(metadata.len(), end) => return Err(Errno::NOSPC.into()),
             Condition::Full | Condition::Works => {}
         }
@@ -234,6 +247,9 @@ impl ObjectDisk {
         let inode = file.metadata()?.ino();
         let mut state = self.state.lock();
         let fails = state.condition == Condition::Fails;
+        if state.condition == Condition::ReadOnly && state.unsynced.contains_key(&inode) {
+            return Err(Errno::ROFS.into()); // the data stay in memory until the power goes
+        }
         let Some(unsynced) = state.unsynced.remove(&inode) else {
             return if fails { Err(Errno::IO.into()) } else { Ok(()) };
         };
@@ -256,6 +272,7 @@ impl Disk for ObjectDisk {
         match self.state.lock().condition {
             Condition::Works => {}
             Condition::Full => return Err(Errno::NOSPC.into()),
+            Condition::ReadOnly => return Err(Errno::ROFS.into()),
             Condition::Fails => return Err(Errno::IO.into()),
         }
         let file = SystemDisk.create_file(dir, name)?;
@@ -271,14 +288,20 @@ impl Disk for ObjectDisk {
 
     fn statvfs(&self, dir: &File) -> io::Result<StatVfs> {
         let mut found = SystemDisk.statvfs(dir)?;
-        let free = if self.state.lock().condition == Condition::Full { 0 } else { BLOCKS / 2 };
+        let state = self.state.lock();
+        let free = if state.condition == Condition::Full { 0 } else { state.free_blocks };
         (found.f_frsize, found.f_blocks, found.f_bfree, found.f_bavail) = (PAGE_BYTES, BLOCKS, free, free);
         Ok(found)
     }
 
     fn sync_file_system(&self, _: &File) -> io::Result<()> {
         self.check()?;
-        self.state.lock().unsynced.clear();
+        let mut state = self.state.lock();
+        match state.condition {
+            Condition::Works | Condition::Full => state.unsynced.clear(),
+            Condition::ReadOnly => return Err(Errno::ROFS.into()),
+            Condition::Fails => return Err(Errno::IO.into()),
+        }
         Ok(())
     }
 
@@ -351,6 +374,7 @@ impl Disk for ObjectDisk {
     }
 
     fn sync_dir(&self, _: &File, _: &str) -> io::Result<()> {
-        self.check()
+        self.check()?;
+        if self.state.lock().condition == Condition::ReadOnly { Err(Errno::ROFS.into()) } else { Ok(()) }
     }
 }

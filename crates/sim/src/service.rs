@@ -167,7 +167,7 @@ impl Place {
 fn begin(shared: &Shared) -> Begin {
     let mut begin = Begin::for_everybody(Rules::OPEN);
     let read_leases = if shared.leases { "true" } else { "false" };
-    let copies = shared.copies.to_string();
+    let copies = shared.data.copies.to_string();
     let settings = [
         ("lease", LEASE_SET),
         ("stripe_columns", "2"),

@@ -23,8 +23,8 @@ const STORM_MS: u64 = 5_000;
 const TIME_FACTOR: u64 = 3;
 /// Time after a storm in which leaders are elected, processes start and connections are made again.
 const SETTLE_MS: u64 = 3_000;
-/// Duration of a calm: two leases, and the time to settle.
-const CALM_MS: u64 = SETTLE_MS + 2 * LEASE.as_millis() as u64;
+/// Duration of a calm after that: two leases.
+const CALM_MS: u64 = 2 * LEASE.as_millis() as u64;
 /// Longest time in which objects without a file are removed.
 const REST_MS_MAX: u64 = 40_000;
 /// Time of one look for objects without a file.
@@ -96,10 +96,14 @@ impl Cluster {
                 if self.shared.now_ms() >= next_ms {
                     next_ms = self.shared.now_ms() + rng.within(100..=BETWEEN_MS_MAX);
                     self.trouble_services(rng);
-                    if self.shared.has_whole_data_servers {
+                    let data = self.shared.data;
+                    if data.is_whole {
                         self.trouble_disks(rng);
                     }
-                    if self.shared.scans_often {
+                    if data.is_operated {
+                        self.operate(rng);
+                    }
+                    if data.places_anew {
                         self.look_for_orphans(SCANS);
                     }
                 }
@@ -112,9 +116,18 @@ impl Cluster {
             let away = (rng.below(2) == 0).then(|| self.cut_off_client(rng));
             let up = self.nfs_clients.iter().filter(|client| client.runs()).map(|client| client.address);
             let clients = up.filter(|address| Some(*address) != away).collect();
+            if self.shared.data.is_operated {
+                self.operate(rng);
+            }
+            self.until(SETTLE_MS, |_| false);
+            let flips = if self.shared.data.flips_bits { self.flip_bits(rng) } else { vec![] };
             self.until(CALM_MS, |_| false);
+            let mended = self.flips_are_mended(flips);
             self.shared.note_calm(Calm { from_ms: settled_ms, until_ms: self.shared.now_ms(), clients });
             self.shared.net().unblock_all();
+            if let Err(why) = mended {
+                self.shared.report_failure(self.shared.incarnation(), why);
+            }
         }
     }
 

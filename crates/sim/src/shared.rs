@@ -8,6 +8,7 @@ use replica::NodeId;
 
 use crate::bug::Bug;
 use crate::claims::{Calm, Claims};
+use crate::data_scenario::DataScenario;
 use crate::history::History;
 use crate::membership::MembershipScenario;
 use crate::net::Net;
@@ -19,9 +20,6 @@ use crate::streams::Streams;
 
 /// Difference of the seeds of streams and of everything else.
 const STREAMS: u64 = 0x5354_5245_414d_5300;
-
-/// Copies of new files, by the seed.
-const COPIES: [u8; 8] = [2, 2, 3, 2, 1, 2, 3, 2];
 
 /// Findings about tables that are enough.
 const TABLE_FINDINGS_MAX: usize = 5;
@@ -44,12 +42,8 @@ pub struct Shared {
     backup: Mutex<Option<Backup>>,
     /// True if members are metaservers, with NFS clients and data servers.
     pub serves: bool,
-    /// True if the data servers are the real ones.
-    pub has_whole_data_servers: bool,
-    /// Copies of new files.
-    pub copies: u8,
-    /// True if objects without a file are looked for again and again.
-    pub scans_often: bool,
+    /// Data servers of the scenario.
+    pub data: DataScenario,
     /// True if NFS clients hold locks and layouts for longer, and truncate more.
     pub clients_linger: bool,
     /// True if a backup is taken and the group restored from it.
@@ -70,7 +64,6 @@ impl Shared {
     pub fn new(net: Net, history: History, scenario: &Scenario) -> Self {
         let Scenario { seed, bug, kind, .. } = *scenario;
         let serves = kind != Kind::Replicas;
-        let has_whole_data_servers = kind == Kind::Copies;
         Self {
             now_ms: AtomicU64::new(0),
             ending: AtomicBool::new(false),
@@ -88,9 +81,7 @@ impl Shared {
             backup: Mutex::default(),
             restores: seed % 10 == 7 && !serves,
             serves,
-            has_whole_data_servers,
-            copies: if has_whole_data_servers { COPIES[(seed % 8) as usize] } else { 1 },
-            scans_often: has_whole_data_servers && seed % 5 == 2,
+            data: DataScenario::from_seed(seed, kind),
             clients_linger: seed % 2 == 1,
             bug,
             leases: !seed.is_multiple_of(4),

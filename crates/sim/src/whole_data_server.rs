@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use wire::cluster::{Procedure, register, size};
 use wire::handle::{HandleKey, ObjectHandle};
 
+use crate::flips;
 use crate::net::Address;
 use crate::object_disk::ObjectDisk;
 use crate::service::{SimClock, handle_key, peer_key};
@@ -106,6 +107,9 @@ impl Place {
         };
         let lengths = Arc::new(Lengths { peers: peers.clone(), key: handle_key() });
         let server = DataServer::open_on(environment, config, lengths).map_err(|e| e.to_string())?;
+        if self.shared.data.flips_bits {
+            server.set_checks(flips::CHECKS);
+        }
         let (server, at) = (Arc::new(server), socket_address(self.address));
         let (network, programs) = (self.network(), server.programs());
         let listens =

@@ -155,7 +155,7 @@ impl NfsClient {
     /// Boots, within the clients' runtime.
     pub fn start(&mut self) {
         let mount = self.mount();
-        let works = |slot| match self.shared.has_whole_data_servers && slot == RECORD_KEEPER {
+        let works = |slot| match self.shared.data.is_whole && slot == RECORD_KEEPER {
             true => tokio::spawn(Arc::clone(&mount).keep_records(slot)),
             false => tokio::spawn(Arc::clone(&mount).work(slot)),
         };

@@ -133,7 +133,7 @@ impl Mount {
         layout: &FileLayout,
         len: usize,
     ) -> Result<bool, Gone> {
-        if !self.shared.has_whole_data_servers {
+        if !self.shared.data.is_whole {
             let Some(handle) = layout.fh_list.first() else { return Ok(false) };
             return Ok(self.write_object(handle.0.clone(), len).await);
         }

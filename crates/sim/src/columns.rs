@@ -1,0 +1,77 @@
+//! Columns with copies, and their files at the members of their chains, as they are at rest and in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use dataserver::ObjectName;
+use namespace::{Chain, ChainId, InodeId, MemberState, read};
+use store::StoreError;
+
+use crate::cluster::Cluster;
+use crate::data_server::Served;
+use crate::whole_data_server::{chain_of, objects};
+
+/// File of an object.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    /// The chain in its mark; 0: none.
+    pub chain: u64,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// A column on a chain with copies.
+pub(crate) struct Column {
+    pub name: ObjectName,
+    pub chain: ChainId,
+    /// Objects of the members that are in; none: there is no file.
+    pub objects: Vec<Option<Object>>,
+    /// True if all members are in, and as many as there are to be.
+    pub is_whole: bool,
+}
+
+/// True if all members of a chain are in, and as many as there are to be.
+pub(crate) fn is_whole(chain: &Chain) -> bool {
+    let members_in = chain.with_state(MemberState::In).count();
+    members_in == chain.members.len() && members_in >= usize::from(chain.copies)
+}
+
+impl Cluster {
+    /// All columns with copies, of the files that the first member's store has.
+    pub(crate) fn columns(&self) -> Result<Vec<Column>, StoreError> {
+        let Some(metaserver) = self.members.iter().find_map(crate::member::Member::metaserver) else {
+            return Ok(vec![]);
+        };
+        let (map, store) = (metaserver.cluster().map(), self.members[0].store.now());
+        let mut of_target: BTreeMap<u64, BTreeMap<ObjectName, PathBuf>> = BTreeMap::new();
+        let mut inodes: BTreeSet<u64> = BTreeSet::new();
+        for server in &self.data_servers {
+            let Served::Whole(_, dir) = &server.served else { continue };
+            let name = server.name();
+            let known = map.present_data_servers().find(|known| known.name == name);
+            let Some(target) = known.and_then(|known| known.targets.first()) else { continue };
+            let found = objects(dir.path());
+            inodes.extend(found.iter().map(|(name, _)| name.inode));
+            of_target.insert(target.0, found.into_iter().collect());
+        }
+        let mut columns = vec![];
+        for inode in inodes {
+            let Some(inode) = read::inode(&store, InodeId(inode))? else { continue };
+            let Some(layout) = inode.columns() else { continue };
+            let Some(device) = read::device(&store, layout.device)? else { continue };
+            for column in 0..layout.columns {
+                let chain = device.chains[(layout.first + column) as usize % device.chains.len()];
+                let known = map.chains.iter().find(|known| known.id == chain && known.copies > 1);
+                let Some(known) = known else { continue };
+                let name = ObjectName { volume: 1, inode: inode.id.0, generation: inode.generation, column };
+                let members = known.with_state(MemberState::In);
+                let path = members.map(|target| of_target.get(&target.0).and_then(|of| of.get(&name)));
+                let object =
+                    |path: &PathBuf| Object { chain: chain_of(path).unwrap_or(0), path: path.clone() };
+                let objects = path.map(|path| path.map(object)).collect();
+                columns.push(Column { name, chain, objects, is_whole: is_whole(known) });
+            }
+        }
+        Ok(columns)
+    }
+}
