@@ -41,12 +41,13 @@ impl DataScenario {
             };
         }
         let is_operated = matches!(seed % 9, 3..=6);
+        let places_anew = seed % 5 == 2;
         Self {
             is_whole: true,
             // One that drains leaves enough for three copies.
             servers: WHOLE_SERVERS + u64::from(is_operated),
-            copies: COPIES[(seed % 8) as usize],
-            places_anew: seed % 5 == 2,
+            copies: if places_anew && seed % 2 == 0 { 1 } else { COPIES[(seed % 8) as usize] },
+            places_anew,
             flips_bits: matches!(seed % 9, 1..=4),
             is_operated,
         }
