@@ -195,13 +195,11 @@ impl Mark {
         (!is_done).then_some(noted)
     }
 
-    /// True if the object, of this mark, is on another chain by now than that of `head`, which is the mark of a member that
-    /// has left its object behind.
-    pub fn has_gone_from(self, head: Self) -> bool {
-        self.chain != 0
-            && self.chain != head.chain
-            && self.incarnation == head.incarnation
-            && is_later(self.epoch, head.epoch)
+    /// What a member that is refilled does with an object of this mark when the head of `epoch`'s chain has one with that
+    /// epoch; none: it is of this chain, or no epochs tell what it is.
+    pub fn beside_head(self, epoch: Epoch) -> Option<Placement> {
+        let is_told = self.chain != epoch.chain && self.incarnation == epoch.incarnation;
+        is_told.then(|| self.after_make(epoch))
     }
 
     fn has_epochs_of(self, other: Self) -> bool {

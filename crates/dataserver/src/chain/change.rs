@@ -141,7 +141,7 @@ impl Change {
     }
 
     /// Prepares the change at this member: afterwards only its disk can refuse the change. A member that is
-    /// being refilled makes an object that it does not have yet.
+    /// being refilled makes an object that it does not have yet, and empties one of an earlier placement.
     pub(super) async fn prepare(
         &self,
         found: &Found,
@@ -173,21 +173,29 @@ impl Change {
         let is_forwarded = found.handle.chain_version != 0;
         let (chain, log) = (found.handle.chain, Arc::clone(log));
         target
-            .run(move |o| match o.prepare(object, dirty.clone(), bytes) {
-                Err(ObjectError::Lost | ObjectError::Stale) if is_commit => Ok(Ready::Now),
-                // It was sent again, and a raise has overtaken it: the head has looked at the epoch.
-                Err(ObjectError::StaleEpoch) if is_commit && is_forwarded => Ok(Ready::Now),
-                Err(ObjectError::Lost | ObjectError::Stale)
-                    if is_refilling && log.makes(chain, object.name, Maker::ForwardedChange) =>
+            .run(move |o| {
+                if is_refilling
+                    && o.is_of_earlier_placement(object)?
+                    && log.makes(chain, object.name, Maker::ForwardedChange)
                 {
-                    o.make_of_head(object.name, chain, |mark| Mark { chain, ..mark })?;
-                    o.prepare(object, dirty, bytes)
+                    o.make_way(object)?;
                 }
-                Err(ObjectError::Lost) if makes => {
-                    o.make_of_chain(object.name, chain, |mark| Mark { chain, ..mark })?;
-                    o.prepare(object, dirty, bytes)
+                match o.prepare(object, dirty.clone(), bytes) {
+                    Err(ObjectError::Lost | ObjectError::Stale) if is_commit => Ok(Ready::Now),
+                    // It was sent again, and a raise has overtaken it: the head has looked at the epoch.
+                    Err(ObjectError::StaleEpoch) if is_commit && is_forwarded => Ok(Ready::Now),
+                    Err(ObjectError::Lost | ObjectError::Stale)
+                        if is_refilling && log.makes(chain, object.name, Maker::ForwardedChange) =>
+                    {
+                        o.make_of_head(object.name, chain, |mark| Mark { chain, ..mark })?;
+                        o.prepare(object, dirty, bytes)
+                    }
+                    Err(ObjectError::Lost) if makes => {
+                        o.make_of_chain(object.name, chain, |mark| Mark { chain, ..mark })?;
+                        o.prepare(object, dirty, bytes)
+                    }
+                    prepared => prepared,
                 }
-                prepared => prepared,
             })
             .await
     }

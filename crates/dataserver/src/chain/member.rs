@@ -75,8 +75,10 @@ impl Chains {
         self.finish(deadline, async move {
             let work_on = found.clone();
             if let member::Change::Make(_) = change {
-                let name = found.object.name;
-                if found.target.run(move |o| o.mark_of(name)).await?.is_none() {
+                let (name, object) = (found.object.name, found.object);
+                let is_new =
+                    move |o: &Objects| Ok(o.mark_of(name)?.is_none() || o.is_of_earlier_placement(object)?);
+                if found.target.run(is_new).await? {
                     // If the head does not come to its end, the next one must know that all of it is otherwise.
                     chains.dirty.makes(id, name, Maker::Head);
                 }
@@ -106,9 +108,7 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
             let member::Epochs { epoch, layout_epoch, truncated } = epochs;
             let (incarnation, chain) = (handle.incarnation, handle.chain);
             let mark = Mark { incarnation, epoch, layout_epoch, truncated, chain };
-            if o.mark_of(object.name)?.is_some_and(|own| own.has_gone_from(mark)) {
-                return Err(ObjectError::StaleEpoch);
-            }
+            o.make_way(object)?;
             // The head's epochs, also if they are earlier: the state machine may count anew after a restore.
             let has_none = (epoch, layout_epoch, truncated) == (0, 0, 0);
             let incarnation = if has_none { 0 } else { incarnation };

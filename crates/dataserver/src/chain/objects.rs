@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use wire::xdr::Payload;
 
-use crate::epoch::{Entry, Mark, ObjectRef};
+use crate::epoch::{Entry, Mark, ObjectRef, Placement};
 use crate::object::{ObjectName, ObjectStat};
 use crate::objects::{ObjectError, Objects, end_of};
 
@@ -47,6 +47,38 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         self.removed.lock().forget(&name);
         self.make_of_chain(name, chain, mark)
+    }
+
+    /// True if the object has data of an earlier placement, on another chain than the call names: they do not count.
+    pub(crate) fn is_of_earlier_placement(&self, object: ObjectRef) -> Result<bool, ObjectError> {
+        let beside = self.mark_of(object.name)?.and_then(|mark| mark.beside_head(object.epoch));
+        Ok(matches!(beside, Some(Placement::Anew(_))))
+    }
+
+    /// Makes way, at a member that is refilled, for the object that the head of a chain has: one of an earlier placement
+    /// is emptied.
+    ///
+    /// # Errors
+    /// `StaleEpoch` if the object is on another chain by now, or has data there with the same epoch.
+    pub(crate) fn make_way(&self, object: ObjectRef) -> Result<(), ObjectError> {
+        let name = object.name;
+        let open = match self.find(name) {
+            Err(ObjectError::Stale | ObjectError::Lost) => return Ok(()),
+            found => found?,
+        };
+        open.gate.replace(|stored| {
+            let has_data =
+                || open.stat().map(|stat| stat.len > 0).map_err(|e| self.trouble("look at", &name, e));
+            match stored.beside_head(object.epoch) {
+                Some(Placement::Past) => Err(ObjectError::StaleEpoch),
+                Some(Placement::IfEmpty(_)) if has_data()? => Err(ObjectError::StaleEpoch),
+                Some(Placement::Anew(new)) => {
+                    self.set_length(name, 0)?;
+                    self.store_mark(&name, &open, new)
+                }
+                Some(Placement::IfEmpty(_) | Placement::Stays(_)) | None => Ok(stored),
+            }
+        })
     }
 
     /// Closes objects with copies whose files were removed below this server, so that they are found to be lost.

@@ -77,7 +77,14 @@ impl Chains {
         work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, Trouble> {
         let chain = self.of_version(&found.handle, 0).await?;
-        chain.member(found.handle.target).ok_or(Status::StaleChain)?;
+        let is_refilling = chain.member(found.handle.target).ok_or(Status::StaleChain)?.is_refilling;
+        let object = found.object;
+        // An object on another chain is not the head's, and must not become it.
+        let is_elsewhere = move |o: &Objects| {
+            let mark = o.mark_of(object.name)?;
+            Ok::<_, ObjectError>(is_refilling && mark.is_some_and(|mark| mark.chain != object.epoch.chain))
+        };
+        let work = move |o: &Objects| if is_elsewhere(o)? { Err(ObjectError::Lost) } else { work(o) };
         let deadline = Instant::now() + CALL_TIME_MAX;
         let asked = self.locks.ask((found.handle.target, found.object.name), range, Kind::Shared);
         let _lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;

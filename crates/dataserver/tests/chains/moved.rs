@@ -20,7 +20,7 @@ impl World {
     }
 
     /// Tells these data servers a version of the other chain, beside the first one.
-    fn tell_other(&self, version: u32, states: [MemberState; 2], hear: &[usize]) {
+    fn tell_other<const N: usize>(&self, version: u32, states: [MemberState; N], hear: &[usize]) {
         self.tell_of(OTHER, version, states, hear);
     }
 
@@ -29,7 +29,7 @@ impl World {
         self.tell_of(CHAIN, version, states, hear);
     }
 
-    fn tell_of(&self, id: u64, version: u32, states: [MemberState; 2], hear: &[usize]) {
+    fn tell_of<const N: usize>(&self, id: u64, version: u32, states: [MemberState; N], hear: &[usize]) {
         let mut members = self.chain(&states).members;
         members.sort_by_key(|member| member.state != In); // the head first
         let chain = Chain { id, version, verifier: 42, members };
@@ -202,4 +202,67 @@ async fn an_object_with_data_does_not_move_without_a_later_epoch() {
     let made: make::Res = call(&world.peer(0), Procedure::Make, &make::Args { handles }).await.unwrap();
     assert_eq!(made, Err(Status::StaleEpoch));
     assert_eq!(world.read(0, 5, 0, 10).await.unwrap(), &b"data"[..]);
+}
+
+/// Offset of the old bytes.
+const OLD: u64 = 100 << 20;
+
+/// The second member was away when its column was truncated and moved, and the head has started again since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_was_away_does_not_keep_old_bytes_of_a_column_that_moved() {
+    for changes_first in [false, true] {
+        let mut world = World::of(2).await;
+        world.tell_other(1, [In, In], &[0, 1]);
+        world.make(0, 5).await.unwrap();
+        world.write(0, 5, OLD, vec![7; 1 << 20]).await.unwrap();
+        world.tell_beside(2, [In, Away], &[0]);
+        world.tell_other(2, [In, Away], &[0]);
+        world.make_on_other(0, 5).await;
+        let handle = ObjectHandle { chain: OTHER, epoch: MOVED, ..world.object(0, 5) }.seal(&key());
+        let data = Bytes::from_static(b"at the end").into();
+        let args = write::Args { handle, offset: 2 * OLD, stable: false, sums: vec![], data };
+        let written: write::Res = call(&world.peer(0), Procedure::Write, &args).await.unwrap();
+        written.unwrap();
+        until("its records are written", || {
+            let _ = world.nodes[0].ds.refilled(); // as a registration does
+            let text =
+                std::fs::read_to_string(world.dirs[0].path().join("target/chains")).unwrap_or_default();
+            text.lines().any(|line| line.starts_with(&format!("{OTHER:016x} 2 ")))
+        })
+        .await;
+        // What is not settled is in its change log, in pieces of 64 MiB.
+        world.restart(0).await;
+        world.tell_beside(3, [In, Away], &[0]);
+        world.tell_other(3, [In, Away], &[0]);
+        world.tell_other(4, [In, Refilling], &[0, 1]);
+        if changes_first {
+            world.write_on_other(0, 5, b"at the beginning").await;
+        }
+        world.refills(0);
+        until("the member is refilled", || !world.nodes[0].ds.refilled().is_empty()).await;
+        assert_eq!(world.nodes[0].ds.chain_metrics().refills_by_logs.get(), 1);
+        let bytes = world.equal(5).unwrap();
+        assert_eq!((bytes.len(), bytes[OLD as usize]), (2 * OLD as usize + 10, 0), "{changes_first}");
+    }
+}
+
+/// The move was refused, since the column has data by now; but the other chain's head has made its object.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refill_of_a_chain_that_a_column_did_not_move_to_leaves_the_column_alone() {
+    let mut world = World::of(3).await;
+    world.change(&[Away, In, In]);
+    world.make(1, 5).await.unwrap();
+    world.write(1, 5, 0, &b"data"[..]).await.unwrap();
+    world.tell_other(1, [In, Away, Away], &[0]);
+    let handles = vec![ObjectHandle { chain: OTHER, ..world.object(0, 5) }.seal(&key())];
+    let made: make::Res = call(&world.peer(0), Procedure::Make, &make::Args { handles }).await.unwrap();
+    made.unwrap();
+    world.refills(0);
+    world.tell_other(2, [In, Refilling, Away], &[0, 1]);
+    until("the member is refilled", || !world.nodes[0].ds.refilled().is_empty()).await;
+    assert_eq!(world.read(1, 5, 0, 10).await.unwrap(), &b"data"[..]);
+    assert_eq!(
+        (world.bytes_at(1, 5), world.bytes_at(2, 5)),
+        (Some(b"data".to_vec()), Some(b"data".to_vec()))
+    );
 }
