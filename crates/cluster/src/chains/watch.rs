@@ -155,6 +155,10 @@ impl Cluster {
     /// Changes chains, and tells their members.
     pub(super) async fn change_chains(&self, steps: &[ChainChange]) -> Result<(), ClusterError> {
         let steps = &self.stop_dropped(steps).await[..];
+        // Nothing to propose: following the map would begin the next look at once.
+        if steps.is_empty() {
+            return Ok(());
+        }
         let outcome = self.propose_and_tell(steps).await;
         // Also those of a command whose outcome is not known.
         self.note_left_behind(steps);

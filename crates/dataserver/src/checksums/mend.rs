@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
+use host::Buffer;
 
 use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum, Unreadable};
 use super::change::Changing;
@@ -91,14 +92,13 @@ impl Objects {
     }
 
     /// Puts the bytes of another member in place of a block that is damaged or unreadable. A block that is
-    /// sound by now stays as it is: it was written meanwhile. Returns whether the block was damaged. Durable
-    /// only after a commit.
+    /// sound by now stays as it is: it was written meanwhile. Returns whether the block was damaged. Durable.
     pub(crate) fn mend_block(&self, name: ObjectName, block: u64, bytes: &[u8]) -> Result<bool, ObjectError> {
         self.check()?;
         offset_of(block)?;
         let open = self.find(name)?;
         let fail = |e| self.trouble("mend a block of", &name, e);
-        let mut changing = open.writing.lock();
+        let alone = open.writing.lock();
         match self.verified(&name, &open, block) {
             Ok(_) => {
                 self.checksums.findings.mended(&name, block..block + 1);
@@ -108,10 +108,10 @@ impl Objects {
             Err(error) => return Err(error),
         }
         let modified_ns = open.stat().map_err(fail)?.modified_ns;
-        self.put_block(&name, &open, &mut changing, block, bytes, BlockSum::of)?;
+        self.put_durably(&name, &open, block, bytes)?;
         // To clients nothing has changed.
         open.file.set_modified(UNIX_EPOCH + Duration::from_nanos(modified_ns)).map_err(fail)?;
-        drop(changing);
+        drop(alone);
         self.checksums.findings.mended_from_member();
         tracing::warn!(
             target = %self.root.path().display(), object = %name, block,
@@ -120,11 +120,58 @@ impl Objects {
         Ok(true)
     }
 
+    /// Writes a mended block: its bytes, durably, and then its sum. No change is noted: a crash in between leaves a block
+    /// that does not fit its sum, as before, and is mended again, where one of a noted region would be summed as it is.
+    fn put_durably(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        block: u64,
+        bytes: &[u8],
+    ) -> Result<(), ObjectError> {
+        let fail = |e| self.trouble("rewrite a block of", name, e);
+        let (offset, whole) = self.whole_block(name, open, block, bytes)?;
+        self.disk.write_all_at(&open.file, &whole, offset).map_err(fail)?;
+        open.touch();
+        self.sync(name, open)?;
+        let (sums, sum) = (self.sum_file(name, open)?, BlockSum::of(&whole));
+        if sums.get(&*self.disk, block).map_err(fail)? != Ok(sum) {
+            sums.put(&*self.disk, block, &[sum]).map_err(fail)?;
+        }
+        self.checksums.findings.mended(name, block..block + 1);
+        Ok(())
+    }
+
+    /// The offset of a block, and these bytes with zeros after them, as far as the object has it.
+    fn whole_block(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        block: u64,
+        bytes: &[u8],
+    ) -> Result<(u64, Buffer), ObjectError> {
+        if bytes.len() > BLOCK_BYTES {
+            return Err(ObjectError::TooLarge);
+        }
+        let offset = offset_of(block)?;
+        let len = open.file.metadata().map_err(|e| self.trouble("look at", name, e))?.len();
+        let had = len.saturating_sub(offset).min(BLOCK) as usize;
+        let mut whole = self.pool.take(bytes.len().max(had));
+        whole[..bytes.len()].copy_from_slice(bytes);
+        whole[bytes.len()..].fill(0);
+        Ok((offset, whole))
+    }
+
     /// Takes a block that is damaged at all members: its bytes are kept as they are, and reads of it fail here, too.
     pub(crate) fn keep_damaged(&self, name: ObjectName, block: u64, bytes: &[u8]) -> Result<(), ObjectError> {
         self.check()?;
         let open = self.find(name)?;
         let mut changing = open.writing.lock();
+        let sums = self.sum_file(&name, &open)?;
+        // First, and durably: no crash makes the block a sound one.
+        let is_put =
+            sums.put(&*self.disk, block, &[BlockSum::Damaged]).and_then(|()| self.disk.sync_sums(&sums.0));
+        is_put.map_err(|e| self.trouble("write the sums of", &name, e))?;
         self.put_block(&name, &open, &mut changing, block, bytes, |_| BlockSum::Damaged)?;
         drop(changing);
         self.damaged(&name, &open, block);
@@ -159,16 +206,9 @@ impl Objects {
         bytes: &[u8],
         sum: fn(&[u8]) -> BlockSum,
     ) -> Result<(), ObjectError> {
-        if bytes.len() > BLOCK_BYTES {
-            return Err(ObjectError::TooLarge);
-        }
-        let offset = offset_of(block)?;
         let fail = |e| self.trouble("rewrite a block of", name, e);
         let len = open.file.metadata().map_err(fail)?.len();
-        let had = len.saturating_sub(offset).min(BLOCK) as usize;
-        let mut whole = self.pool.take(bytes.len().max(had));
-        whole[..bytes.len()].copy_from_slice(bytes);
-        whole[bytes.len()..].fill(0);
+        let (offset, whole) = self.whole_block(name, open, block, bytes)?;
         let Range { start, end } = offset..offset + whole.len() as u64;
         self.note_change(name, changing, start..end, end > len)?;
         let sums = self.sum_file(name, open)?;

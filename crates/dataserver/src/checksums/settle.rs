@@ -260,7 +260,8 @@ impl Objects {
         for (i, old) in old.into_iter().enumerate() {
             let from = (i * BLOCK_BYTES).min(read);
             let bytes = &buffer[from..read.min(from + BLOCK_BYTES)];
-            if !old.is_ok_and(|sum| sum.matches(bytes)) {
+            // One that is known to be damaged stays so: its bytes were never those of a write.
+            if old != Ok(BlockSum::Damaged) && !old.is_ok_and(|sum| sum.matches(bytes)) {
                 let sums = self.sum_file(name, open)?;
                 sums.put(&*self.disk, first + i as u64, &[BlockSum::of(bytes)]).map_err(fail)?;
                 unfit += 1;

@@ -211,6 +211,25 @@ async fn refilling_mends_the_head_and_does_not_spread_its_damage() {
     assert!(world.mended(0) == 1);
 }
 
+/// The disk loses what mended the block, as one does that lies about syncs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mended_block_is_not_believed_after_a_crash_unless_it_fits() {
+    let bytes = text(3 * BLOCK, 10);
+    let mut world = World::with_object(2, &bytes).await;
+    world.nodes.iter().for_each(|node| node.ds.settle(&|| false));
+    for node in 0..2 {
+        world.flip(node, 5, BLOCK + 7);
+        world.is_sound(5, &bytes).await;
+        world.nodes[node].kill();
+        world.flip(node, 5, BLOCK + 7);
+        world.restart(node).await;
+        world.change(&[In, In]);
+        world.nodes[node].ds.settle(&|| false);
+        world.is_sound(5, &bytes).await;
+        assert_eq!(world.nodes[node].ds.checks_of_targets()[0].counts.summed_anew, 0);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_member_is_mended_from_one_that_is_refilled_and_has_the_block() {
     let bytes = text(20 * BLOCK + 5, 8);
