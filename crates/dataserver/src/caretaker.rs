@@ -13,6 +13,7 @@ use crate::checksums::{ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, 
 use crate::object::ObjectName;
 use crate::server::DataServer;
 use crate::target::Target;
+use crate::targets::TargetList;
 
 /// Interval of the settling of sums.
 const SETTLE_EVERY: Duration = Duration::from_secs(1);
@@ -97,7 +98,7 @@ impl DataServer {
 
     /// Sets when blocks are verified: on these targets by scrubs only, on all others at each read, too.
     pub fn set_verified_at_scrub(&self, targets: &[u64]) {
-        for target in self.present_targets() {
+        for target in self.present_targets().iter() {
             let is_at_scrub = targets.contains(&target.id());
             target.objects().set_verify(if is_at_scrub { Verify::Scrub } else { Verify::Read });
         }
@@ -120,18 +121,23 @@ impl DataServer {
         }
     }
 
-    /// Cares for the targets, for ever; ends when it is dropped, and a disk operation under way after it.
+    /// Cares for the targets, also for those that are added, for ever; ends when it is dropped, and a disk operation under way after it.
     pub async fn care_for_targets(self: Arc<Self>) {
         let mut tasks = JoinSet::new();
-        for target in self.present_targets() {
-            tasks.spawn(settle(Arc::clone(&self), Arc::clone(target)));
-            tasks.spawn(scrub(Arc::clone(&self), Arc::clone(target)));
-            tasks.spawn(mend(Arc::clone(&self), Arc::clone(target)));
-            tasks.spawn(find_lost_objects(Arc::clone(&self), Arc::clone(target)));
+        let (mut targets, mut cared_for) = (self.targets.watch(), 0);
+        loop {
+            let all = TargetList::clone(&targets.get_and_mark());
+            for target in &all[cared_for..] {
+                tasks.spawn(settle(Arc::clone(&self), Arc::clone(target)));
+                tasks.spawn(scrub(Arc::clone(&self), Arc::clone(target)));
+                tasks.spawn(mend(Arc::clone(&self), Arc::clone(target)));
+                tasks.spawn(find_lost_objects(Arc::clone(&self), Arc::clone(target)));
+            }
+            cared_for = all.len();
+            if targets.changed().await.is_err() {
+                return; // the list is this server's own
+            }
         }
-        while tasks.join_next().await.is_some() {}
-        // No target is there.
-        std::future::pending().await
     }
 }
 

@@ -22,8 +22,8 @@ use crate::found::{BadHandle, Found};
 use crate::object::{ObjectName, ObjectStat};
 use crate::objects::{ObjectError, Objects};
 use crate::ranges;
-use crate::server::Targets;
 use crate::target::Target;
+use crate::targets::Targets;
 
 /// Upper limit of the bytes of one READ, so that it fits a record: see [`nfs::Limits`].
 pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;

@@ -77,6 +77,32 @@ pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// True if a process has the lock file; it is not made.
+pub(crate) fn is_locked(path: &Path) -> io::Result<bool> {
+    match File::open(path) {
+        Ok(file) => match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(false),
+            Err(Errno::WOULDBLOCK) => Ok(true),
+            Err(e) => Err(e.into()),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The identity in `path`, of this cluster; none: there is no file.
+pub(crate) fn look(
+    path: &Path,
+    kind: &'static str,
+    cluster: [u8; 16],
+) -> Result<Option<Identity>, IdentityError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => read(path, &text, kind, &hex::encode(cluster)).map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(IdentityError::Io(path.into(), e)),
+    }
+}
+
 /// The identity in `path`; made, durably, if there is none.
 pub(crate) fn read_or_create(
     path: &Path,
@@ -84,17 +110,12 @@ pub(crate) fn read_or_create(
     cluster: [u8; 16],
     entropy: &dyn Entropy,
 ) -> Result<Identity, IdentityError> {
-    let cluster = hex::encode(cluster);
-    match std::fs::read_to_string(path) {
-        Ok(text) => read(path, &text, kind, &cluster),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let id = entropy.u64();
-            let identity = Identity { id, name_space: None, incarnation: None };
-            put(path, kind, cluster, identity)?;
-            Ok(identity)
-        }
-        Err(e) => Err(IdentityError::Io(path.into(), e)),
+    if let Some(identity) = look(path, kind, cluster)? {
+        return Ok(identity);
     }
+    let identity = Identity { id: entropy.u64(), name_space: None, incarnation: None };
+    put(path, kind, hex::encode(cluster), identity)?;
+    Ok(identity)
 }
 
 /// Replaces the identity in `path` by `identity`, durably.

@@ -6,6 +6,7 @@
 //! was minted by a metaserver, and is the permission.
 
 mod absent_target;
+mod addition;
 mod capacity;
 mod caretaker;
 mod chain;
@@ -36,9 +37,11 @@ mod server;
 mod shared_trash;
 mod suspect_targets;
 mod target;
+mod targets;
 mod trash;
 mod usage;
 
+pub use addition::{AdditionError, Additions, check_addition, is_same_directory, plain_path};
 pub use caretaker::{Checks, TargetChecks};
 pub use chain::ChainMetrics;
 pub use checksums::{

@@ -89,17 +89,21 @@ impl DataServer {
             self.client_networks().tell(done.incarnation, done.map_version, networks);
         }
         if obeyed == Obeyed::AsBefore {
-            // The chains first: a lease without them would serve by an earlier version.
-            if done.map_version != sent.args.chains_of_map {
-                self.tell_all_chains(done.map_version, &done.chains);
-            }
-            self.set_verified_at_scrub(&done.verify_at_scrub);
-            if done.chain_lease_ms > 0 {
-                let time = Duration::from_millis(u64::from(done.chain_lease_ms));
-                self.extend_lease(sent.lease_begins, time);
-            }
-            self.set_trash_time(Duration::from_secs(done.trash_seconds));
+            self.targets.follow_answer(&sent.args.targets, || self.follow(sent, done));
         }
         Ok(obeyed)
+    }
+    /// Takes over chains, their lease, and settings from the answer to a registration of all targets.
+    fn follow(&self, sent: &Registration, done: &register::ResOk) {
+        // The chains first: a lease without them would serve by an earlier version.
+        if done.map_version != sent.args.chains_of_map {
+            self.tell_all_chains(done.map_version, &done.chains);
+        }
+        self.set_verified_at_scrub(&done.verify_at_scrub);
+        if done.chain_lease_ms > 0 {
+            let time = Duration::from_millis(u64::from(done.chain_lease_ms));
+            self.extend_lease(sent.lease_begins, time);
+        }
+        self.set_trash_time(Duration::from_secs(done.trash_seconds));
     }
 }

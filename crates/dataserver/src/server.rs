@@ -8,30 +8,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use host::{Clock, Entropy};
 use nfs::{Metrics, Nfs4Program, PeerAuth, PeerKey, Programs};
 use parking_lot::Mutex;
-use wire::data::{TargetCondition, TargetSpace};
-use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+use wire::data::TargetSpace;
+use wire::handle::{HandleKey, ObjectHandle};
 
-use crate::absent_target::AbsentTarget;
-use crate::capacity::{FULL_BYTES, RESERVE_BYTES};
 use crate::caretaker::Checks;
 use crate::chain::Chains;
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
-use crate::environment::{Blocking, Environment};
-use crate::epoch::ObjectRef;
-use crate::found::{BadHandle, Found};
+use crate::environment::Environment;
 use crate::identity;
-use crate::known_targets::KnownTargets;
 use crate::ops::NfsServer;
 use crate::peers::Peers;
 use crate::shared_trash::SharedTrash;
-use crate::suspect_targets::SuspectTargets;
-use crate::target::{CLOSE, Target, TargetError, TargetOptions};
+use crate::target::{CLOSE, Target, TargetError};
+use crate::targets::{TargetList, Targets};
 
 const IDENTITY_FILE: &str = "server.toml";
 const LOCK_FILE: &str = "server.lock";
@@ -80,97 +74,6 @@ pub enum Obeyed {
     AsBefore,
 }
 
-/// The targets of the server, and the key to their handles.
-pub(crate) struct Targets {
-    key: HandleKey,
-    all: Vec<Arc<Target>>,
-    /// Targets of this server that were absent at its start: they are reported, and nothing is served from
-    /// them.
-    absent: Vec<AbsentTarget>,
-    suspect: SuspectTargets,
-    blocking: Blocking,
-}
-
-impl Targets {
-    /// The object that `handle` names.
-    pub(crate) fn find(&self, handle: &[u8]) -> Result<Found, BadHandle> {
-        let (handle, holder) = match ObjectHandle::open_with_holder(handle, &self.key) {
-            Some(opened) => opened,
-            // Well minted, but for a metaserver: the client mixed up its servers.
-            None if FileHandle::open(handle, &self.key).is_some() => return Err(BadHandle::Elsewhere),
-            None => return Err(BadHandle::Forged),
-        };
-        let is_absent = || self.absent.iter().any(|target| target.id == handle.target);
-        let none = || if is_absent() { BadHandle::Absent } else { BadHandle::Elsewhere };
-        let target = self.get(handle.target).ok_or_else(none)?;
-        if target.incarnation() != Some(handle.incarnation) {
-            return Err(BadHandle::OtherIncarnation);
-        }
-        Ok(Found { target, object: ObjectRef::new(&handle, holder), handle, holder })
-    }
-
-    /// The target with this id. A server has a handful: looking through them is as quick as a map.
-    pub(crate) fn get(&self, id: u64) -> Option<Arc<Target>> {
-        self.all.iter().find(|t| t.id() == id).cloned()
-    }
-
-    /// The targets that are here.
-    pub(crate) fn all(&self) -> &[Arc<Target>] {
-        &self.all
-    }
-
-    /// The place of their work.
-    pub(crate) fn blocking(&self) -> &Blocking {
-        &self.blocking
-    }
-
-    /// Targets whose disks failed.
-    pub(crate) fn suspect(&self) -> &SuspectTargets {
-        &self.suspect
-    }
-
-    /// Ids of the targets that are here.
-    pub(crate) fn ids(&self) -> Vec<u64> {
-        self.all.iter().map(|target| target.id()).collect()
-    }
-
-    /// Space and state of all targets. Blocks.
-    pub(crate) fn space(&self) -> Vec<TargetSpace> {
-        self.all.iter().map(|t| space(t)).chain(self.absent.iter().map(AbsentTarget::space)).collect()
-    }
-}
-
-fn space(target: &Target) -> TargetSpace {
-    target.check_presence();
-    let objects = target.objects();
-    let space = objects.space();
-    let condition = match &space {
-        _ if objects.lost() => TargetCondition::Missing,
-        _ if objects.failed() => TargetCondition::Failed,
-        // A disk that cannot even say how full it is.
-        Err(_) => TargetCondition::Failed,
-        Ok(space) if space.read_only => TargetCondition::ReadOnly,
-        Ok(space) if space.free < FULL_BYTES => TargetCondition::Full,
-        Ok(_) if objects.checksum_counts().damaged_now > 0 => TargetCondition::Damaged,
-        Ok(_) => TargetCondition::Ok,
-    };
-    let space = space.unwrap_or(crate::Space { total: 0, free: 0, trash: 0, read_only: false });
-    TargetSpace {
-        file_system: target.file_system(),
-        target: target.id(),
-        path: Bytes::from(target.path().as_os_str().as_encoded_bytes().to_vec()),
-        total: space.total,
-        free: space.free,
-        objects: objects.count(),
-        condition,
-        reflinks: target.reflinks(),
-        name_space: target.name_space().unwrap_or(0),
-        incarnation: target.incarnation().unwrap_or(0),
-        trash: space.trash,
-        reserve: RESERVE_BYTES,
-    }
-}
-
 /// A data server.
 pub struct DataServer {
     id: u64,
@@ -180,6 +83,8 @@ pub struct DataServer {
     data: Arc<DataProgram>,
     /// The incarnation that was told last and is not obeyed, with its name space.
     offered: Mutex<Option<(u64, Incarnation)>>,
+    /// Held while a target is added, or an incarnation adopted.
+    pub(crate) adding: Mutex<()>,
     pub(crate) checks: Mutex<Checks>,
     client_networks: Arc<ClientNetworks>,
     pub(crate) chains: Arc<Chains>,
@@ -221,14 +126,12 @@ impl DataServer {
     ) -> Result<Self, TargetError> {
         let cluster = config.peer_key.cluster;
         let (id, lock) = own_identity(&config.data_dir, cluster, &*environment.entropy)?;
-        let (all, absent) = open_targets(&config, &environment)?;
+        let targets = Arc::new(Targets::open(&config, &environment)?);
         let DataServerConfig { data_dir, key, peer_key, name, .. } = config;
-        let Environment { clock, entropy, network, blocking, .. } = environment;
+        let Environment { clock, entropy, network, .. } = environment;
         let peers = Peers::new(peer_key.clone(), Arc::clone(&entropy), network);
-        let chains = Chains::new(Arc::clone(&clock), peers, key.clone());
-        let suspect = SuspectTargets::open(&data_dir, &all);
-        all.iter().for_each(|target| chains.begin_logs(target));
-        let targets = Arc::new(Targets { key, all, absent, suspect, blocking });
+        let chains = Chains::new(Arc::clone(&clock), peers, key);
+        targets.all().iter().for_each(|target| chains.begin_logs(target));
         let process = entropy.u64();
         let clients = Clients::new(id, Arc::clone(&clock), Arc::clone(&entropy));
         let client_networks = Arc::new(ClientNetworks::open(&data_dir));
@@ -244,6 +147,7 @@ impl DataServer {
             nfs,
             data,
             offered,
+            adding: Mutex::default(),
             checks: Mutex::default(),
             client_networks,
             chains,
@@ -251,6 +155,15 @@ impl DataServer {
             process,
             _lock: lock,
         })
+    }
+
+    /// True if a process runs the data server of this directory.
+    ///
+    /// # Errors
+    /// [`TargetError::Io`].
+    pub fn is_running(data_dir: &Path) -> Result<bool, TargetError> {
+        let path = data_dir.join(LOCK_FILE);
+        identity::is_locked(&path).map_err(|error| TargetError::Io { doing: "look at", path, error })
     }
 
     /// Its id, kept in its directory.
@@ -278,8 +191,9 @@ impl DataServer {
         &self.client_networks
     }
 
-    pub(crate) fn present_targets(&self) -> &[Arc<Target>] {
-        &self.targets.all
+    /// The targets that are here now.
+    pub(crate) fn present_targets(&self) -> TargetList {
+        self.targets.all()
     }
 
     /// Space and state of its targets. Members of chains on a target that cannot be written leave their chains
@@ -300,12 +214,12 @@ impl DataServer {
 
     /// Sets the time that removed objects are kept in the trash of its targets; zero: not at all.
     pub fn set_trash_time(&self, time: Duration) {
-        self.targets.all.iter().for_each(|target| target.objects().set_trash_time(time));
+        self.present_targets().iter().for_each(|target| target.objects().set_trash_time(time));
     }
 
     /// Removes for good the objects that have been in the trash of its targets for long enough. Blocks.
     pub fn sweep_trash(&self) {
-        self.targets.all.iter().for_each(|target| target.objects().sweep_trash());
+        self.present_targets().iter().for_each(|target| target.objects().sweep_trash());
     }
 
     /// Handles the incarnation in a metaserver's answer to a registration: obeys it where no other one is
@@ -315,13 +229,13 @@ impl DataServer {
     /// [`TargetError`].
     pub fn belong_to(&self, name_space: u64, told: Incarnation) -> Result<Obeyed, TargetError> {
         let other = |target: &Arc<Target>| target.incarnation().is_some_and(|own| own != told.id);
-        if self.targets.all.iter().any(other) {
+        if self.present_targets().iter().any(other) {
             let mut offered = self.offered.lock();
             *offered = Some((name_space, told));
             return Ok(Obeyed::Not);
         }
         let mut news = false;
-        for target in &self.targets.all {
+        for target in self.present_targets().iter() {
             news |= target.belong_to(name_space, told.id)?;
         }
         Ok(if news { Obeyed::FromNowOn } else { Obeyed::AsBefore })
@@ -333,13 +247,14 @@ impl DataServer {
     /// # Errors
     /// [`TargetError`].
     pub fn adopt(&self) -> Result<Option<Incarnation>, TargetError> {
+        let _alone = self.adding.lock();
         let mut offered = self.offered.lock();
         let Some((name_space, told)) = *offered else { return Ok(None) };
         let foreign = |target: &Arc<Target>| target.name_space().is_some_and(|own| own != name_space);
-        if self.targets.all.iter().any(foreign) {
+        if self.present_targets().iter().any(foreign) {
             return Ok(None);
         }
-        for target in &self.targets.all {
+        for target in self.present_targets().iter() {
             target.adopt(told.id)?;
         }
         *offered = None;
@@ -373,43 +288,4 @@ fn own_identity(dir: &Path, cluster: [u8; 16], entropy: &dyn Entropy) -> Result<
     let file = dir.join(IDENTITY_FILE);
     let identity = identity::read_or_create(&file, "data server", cluster, entropy)?;
     Ok((identity.id, lock))
-}
-
-/// Opens the targets: returns the present ones and the absent ones.
-fn open_targets(
-    config: &DataServerConfig,
-    environment: &Environment,
-) -> Result<(Vec<Arc<Target>>, Vec<AbsentTarget>), TargetError> {
-    let mut all: Vec<Arc<Target>> = Vec::with_capacity(config.targets.len());
-    let mut absent: Vec<AbsentTarget> = Vec::new();
-    let known = KnownTargets::read(&config.data_dir)?;
-    let cluster = config.peer_key.cluster;
-    for dir in &config.targets {
-        let Environment { disk, clock, entropy, blocking, .. } = environment.clone();
-        let entropy = &*entropy;
-        let shared_trash = config.shared_trash.clone();
-        let options = TargetOptions { disk, clock, shared_trash, blocking, ..TargetOptions::default() };
-        let opened = match Target::is_in(dir) {
-            true => Target::open_with(options, dir, cluster, entropy),
-            false => known.check_new(dir).and_then(|()| Target::open_with(options, dir, cluster, entropy)),
-        };
-        let target = match opened {
-            Ok(target) => target,
-            Err(why) => {
-                absent.push(known.absent(dir, why)?);
-                continue;
-            }
-        };
-        if let Some(twin) = all.iter().find(|t| t.id() == target.id()) {
-            return Err(TargetError::Twice(dir.clone(), twin.path().into()));
-        }
-        all.push(target);
-    }
-    // Nothing could be served: to be started again, when the disks are there, is better than to run.
-    if all.is_empty() && !absent.is_empty() {
-        return Err(absent.remove(0).why);
-    }
-    absent.iter().for_each(AbsentTarget::log);
-    known.note(&all, &absent)?;
-    Ok((all, absent))
 }

@@ -19,6 +19,8 @@ pub(crate) struct SuspectTargets {
     path: PathBuf,
     /// The targets, and whether the file has them.
     ids: Mutex<(BTreeSet<u64>, bool)>,
+    /// The file could not be read at the start: any target may have been in it.
+    is_any: bool,
 }
 
 impl SuspectTargets {
@@ -37,6 +39,7 @@ impl SuspectTargets {
                 "cannot be read: all targets here are compared with all data of their chains"
             );
         }
+        let is_any = read.is_none();
         let named = read.unwrap_or_else(|| targets.iter().map(|target| target.id()).collect());
         let mut ids = named.clone();
         for target in targets.iter().filter(|target| named.contains(&target.id())) {
@@ -44,11 +47,23 @@ impl SuspectTargets {
                 ids.remove(&target.id());
             }
         }
-        let suspect = Self { path, ids: Mutex::new((ids.clone(), true)) };
+        let suspect = Self { path, ids: Mutex::new((ids.clone(), true)), is_any };
         if ids != named {
             suspect.write(&ids);
         }
         suspect
+    }
+
+    /// Has a target that is added compared with all data of its chains, if the file named it. Blocks.
+    pub(crate) fn meet(&self, target: &Target) {
+        let mut noted = self.ids.lock();
+        let (ids, is_written) = &mut *noted;
+        if (self.is_any || ids.contains(&target.id()))
+            && target.chain_records().lose_all()
+            && ids.remove(&target.id())
+        {
+            *is_written = self.write(ids);
+        }
     }
 
     /// Notes a target. Blocks, until the file has it.
@@ -101,8 +116,18 @@ mod tests {
         assert_eq!(ids(), format!("{:016x}\n", targets[1].id()));
         SuspectTargets::open(dir.path(), &targets);
         assert_eq!((was_in(), ids()), ([1, 0], String::new()), "the target says so itself now");
+        suspect.note(targets[0].id());
+        let without_it = SuspectTargets::open(dir.path(), &targets[1..]);
+        assert_eq!(was_in(), [1, 0]);
+        without_it.meet(&targets[1]);
+        without_it.meet(&targets[0]);
+        assert_eq!((was_in(), ids()), ([0, 0], String::new()), "one that comes later");
+        let targets = [open("third"), open("fourth")];
+        let was_in = || targets.each_ref().map(|target| target.chain_records().kept().len());
         std::fs::write(dir.path().join(FILE), "nonsense").unwrap();
-        SuspectTargets::open(dir.path(), &targets);
+        let of_one = SuspectTargets::open(dir.path(), &targets[..1]);
+        assert_eq!(was_in(), [0, 1]);
+        of_one.meet(&targets[1]);
         assert_eq!(was_in(), [0, 0]);
     }
 }

@@ -97,6 +97,19 @@ impl Target {
         dir.join(IDENTITY_FILE).exists()
     }
 
+    /// The identity of the target in `dir`, without a change; none: a target can be made there.
+    pub(crate) fn look(dir: &Path, cluster: [u8; 16]) -> Result<Option<Identity>, TargetError> {
+        match identity::look(&dir.join(IDENTITY_FILE), KIND, cluster)? {
+            None => check_empty(dir).map(|()| None),
+            found => Ok(found),
+        }
+    }
+
+    /// True if a process serves the target in `dir`.
+    pub(crate) fn is_locked(dir: &Path) -> io::Result<bool> {
+        identity::is_locked(&dir.join(LOCK_FILE))
+    }
+
     /// Opens the target in `dir`, and makes one if `dir` is empty or not there.
     ///
     /// # Errors

@@ -22,8 +22,8 @@ use super::{Chains, Trouble};
 use crate::found::Found;
 use crate::objects::ObjectError;
 use crate::peers::Use;
-use crate::server::Targets;
 use crate::target::Target;
+use crate::targets::Targets;
 
 /// Time limit of another member's answer whether it has an object.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);

@@ -30,7 +30,7 @@ use wire::data;
 use wire::data::Status;
 use wire::data::chain_records::{ChainRecord, ResOk};
 
-use crate::server::Targets;
+use crate::targets::Targets;
 
 /// Name of the file.
 const CHAINS_FILE: &str = "chains";
@@ -292,7 +292,7 @@ impl Targets {
     /// Notes what this server was told of chains in the records of its targets. `are_all`: its targets are members of no
     /// others.
     pub(crate) fn note_chains(&self, told: &[data::Chain], are_all: bool) {
-        for target in self.all() {
+        for target in self.all().iter() {
             target.chain_records().note(target.id(), told, are_all);
         }
         self.write_chains();
@@ -312,7 +312,7 @@ impl Targets {
 
     /// Has the records written that are not yet.
     pub(crate) fn write_chains(&self) {
-        for target in self.all() {
+        for target in self.all().iter() {
             if target.chain_records().has_news() && !target.objects().lost() {
                 let written = std::sync::Arc::clone(target);
                 target.blocking().begin(move || written.chain_records().write_down());

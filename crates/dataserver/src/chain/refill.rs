@@ -29,8 +29,8 @@ use super::table::{Chain, Member};
 use crate::list::name;
 use crate::object::ObjectName;
 use crate::peers::Use;
-use crate::server::Targets;
 use crate::target::Target;
+use crate::targets::Targets;
 
 /// Chains that are refilled at a time: each holds 2 MiB, some MiB of dirty logs, and one stream to one member.
 const CHAINS_AT_A_TIME: usize = 4;

@@ -17,7 +17,7 @@ use crate::chain::{Chains, Trouble};
 use crate::clients::Clients;
 use crate::found::Found;
 use crate::objects::ObjectError;
-use crate::server::Targets;
+use crate::targets::Targets;
 use crate::{ClientNetworks, ObjectLengths};
 
 /// State that the operations of one compound share.

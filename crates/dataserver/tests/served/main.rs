@@ -1,5 +1,6 @@
 //! A data server on a loopback port, with both of its programs.
 
+mod additions;
 mod admission;
 mod client;
 mod data;
