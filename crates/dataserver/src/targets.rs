@@ -38,8 +38,8 @@ pub(crate) type TargetList = Arc<[Arc<Target>]>;
 pub(crate) struct Targets {
     key: HandleKey,
     all: Sender<TargetList>,
-    /// Held while a target is put into the list, and while an answer to a registration is followed: the answer is about
-    /// the targets that were reported.
+    /// Held while a target is put into the list, and while an answer to a registration is followed: the answer is
+    /// about the targets that were reported.
     growing: Mutex<()>,
     /// Ids of the targets in the last registration that a metaserver has completed.
     registered: Sender<BTreeSet<u64>>,

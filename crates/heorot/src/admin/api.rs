@@ -248,6 +248,14 @@ pub(crate) struct TargetRequest {
     pub by: Option<String>,
 }
 
+/// Body of `PUT /targets` of a data server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TargetAddition {
+    /// Absolute path of a directory on its machine.
+    pub path: String,
+}
+
 /// Answer to `GET /files?on=NAME&after=MARK`: one page of the files that have data there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Files {

@@ -10,6 +10,7 @@
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
 //! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
 //! | `GET /targets`, `PUT /target`, `GET /files` | see `admin_targets`; metaserver only |
+//! | `PUT /targets` | see `admin_targets`; data server only |
 //! | `/settings`, `/exports`, `/service-addresses` | see `admin_settings`; metaserver only |
 
 use std::sync::Arc;
@@ -28,10 +29,12 @@ use serde::Deserialize;
 
 use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
 use crate::admin::{access, backup, metrics, nodes, pools, settings, stripe, targets, tokens};
+use crate::node::ds_file::no_targets_of_up;
 use crate::node::secret::Secret;
 use crate::servers::ds::RunningDs;
 use crate::servers::known_metaservers::KnownMetaservers;
 use crate::servers::mds::RunningMds;
+use crate::servers::more_targets::MoreTargets;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -44,6 +47,7 @@ pub(crate) struct Admin {
     group_secret: Option<Secret>,
     data_servers: Vec<Arc<DataServer>>,
     registries: Vec<Registry>,
+    more_targets: Option<Arc<MoreTargets>>,
 }
 
 impl Admin {
@@ -67,18 +71,32 @@ impl Admin {
             registries.push(registry);
         }
         let metaservers = servers.first().map(|ds| Arc::clone(&ds.metaservers));
+        let more_targets = servers.first().and_then(|ds| ds.more_targets.clone());
         let mut build = metrics::build_info(VERSION);
         if let Some(mds) = mds {
             mds.register_metrics(&mut build);
         }
         registries.push(build);
         let group_secret = mds.and_then(RunningMds::group_secret);
-        Arc::new(Self { metaserver, metaservers, group_secret, data_servers, registries })
+        Arc::new(Self { metaserver, metaservers, group_secret, data_servers, registries, more_targets })
     }
 
     pub(crate) fn group_secret(&self) -> Option<&Secret> {
         self.group_secret.as_ref()
     }
+}
+
+/// The data server of this process, which can get more targets.
+pub(crate) fn more_targets(admin: &Admin) -> Result<&Arc<MoreTargets>, Refused> {
+    admin.more_targets.as_ref().ok_or_else(|| match admin.data_servers.is_empty() {
+        true => Refused(
+            StatusCode::NOT_FOUND,
+            "this is a metaserver, which has no targets; run the command on the machine of the data server, with --admin DIR \
+             or --config FILE if its directory is another than /var/lib/heorot"
+                .into(),
+        ),
+        false => refused(no_targets_of_up()),
+    })
 }
 
 /// Routes and their handlers.

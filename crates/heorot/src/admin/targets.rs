@@ -1,4 +1,5 @@
-//! Routes of the admin interface for storage targets: `GET /targets`, `PUT /target`, `GET /files`.
+//! Routes of the admin interface for storage targets: `GET /targets`, `PUT /target`, `GET /files` of a metaserver,
+//! `PUT /targets` of a data server.
 
 use std::sync::Arc;
 
@@ -11,12 +12,15 @@ use namespace::TargetState;
 use serde::Deserialize;
 use wire::data::TargetCondition;
 
-use crate::admin::api::{self, Files, NodeDone, TargetRequest};
-use crate::admin::http::{Admin, Refused, failed, metaserver, refused};
+use crate::admin::api::{self, Done, Files, NodeDone, TargetAddition, TargetRequest};
+use crate::admin::http::{Admin, Refused, failed, metaserver, more_targets, refused};
 
 /// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
-    Router::new().route("/targets", get(targets)).route("/target", put(change)).route("/files", get(files))
+    Router::new()
+        .route("/targets", get(targets).put(add))
+        .route("/target", put(change))
+        .route("/files", get(files))
 }
 
 async fn targets(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<api::KnownTarget>>, Refused> {
@@ -74,6 +78,18 @@ async fn change(
     tracing::info!(target = name, action, "a target is changed");
     let done = tokio::spawn(async move { server.data().change_target(&name, &change).await });
     Ok(Json(NodeDone { done: done.await.map_err(failed)?.map_err(refused)? }))
+}
+
+/// Has the data server of this process serve one more target.
+async fn add(
+    State(admin): State<Arc<Admin>>,
+    Json(request): Json<TargetAddition>,
+) -> Result<Json<Done>, Refused> {
+    let more_targets = Arc::clone(more_targets(&admin)?);
+    tracing::info!(directory = request.path, "a target is to be added");
+    // A task of its own: it is carried out to its end also if the command is interrupted.
+    let done = tokio::spawn(more_targets.add(request.path.into()));
+    Ok(Json(Done { done: done.await.map_err(failed)?.map_err(refused)? }))
 }
 
 #[derive(Deserialize)]

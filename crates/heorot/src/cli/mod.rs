@@ -62,7 +62,7 @@ pub(crate) enum Command {
     /// Show the servers of the cluster, drain them, or remove them
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Show storage targets, and declare one lost whose disk is gone for good
+    /// Show storage targets, add one, drain one, or declare one lost whose disk is gone for good
     #[command(subcommand)]
     Target(TargetCommand),
     /// Show or change pools: sets of storage targets, such as all flash disks, that directories choose
@@ -236,6 +236,21 @@ pub(crate) enum TargetCommand {
         /// As JSON, for programs
         #[arg(long)]
         json: bool,
+    },
+    /// Give a data server one more target, such as a new disk, while it runs; on the machine of the data server
+    #[command(after_help = "Examples:\n\
+        \x20 heorot target add /data/sdc\n\
+        \x20 heorot target add /data/sdc --config /etc/heorot/ds.toml\n\
+        The directory goes into `targets` of the data server's file, whose comments stay. A running data server takes it \
+        in at once; one that does not run, at its next start. Nothing is changed if the directory cannot be a target.")]
+    Add {
+        /// An empty directory, by its absolute path; or a target of this cluster that no data server serves now
+        dir: PathBuf,
+        /// The data server's file [default: ds.toml in the node's directory, which --admin names]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        #[command(flatten)]
+        admin: AdminArgs,
     },
     /// Move the data of a target to others, while they are in use; it gets no new data
     Drain {

@@ -12,4 +12,5 @@ pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod stripe;
 pub(crate) mod target;
+pub(crate) mod target_add;
 pub(crate) mod token;

@@ -6,12 +6,14 @@ use crate::admin::api::{Files, KnownTarget, NodeDone, TargetRequest};
 use crate::admin::client::AdminClient;
 use crate::cli::table::aligned;
 use crate::cli::{FilesArgs, TargetCommand};
+use crate::commands::target_add;
 use command_line::Failure;
 
 /// `heorot target …`.
 pub(crate) fn target(command: &TargetCommand) -> Result<(), Failure> {
     let (name, action, by, admin) = match command {
         TargetCommand::List { admin, json } => return list(&AdminClient::find(admin)?, *json),
+        TargetCommand::Add { dir, config, admin } => return target_add::add(dir, config.as_deref(), admin),
         TargetCommand::Drain { name, admin } => (name, "drain", None, admin),
         TargetCommand::Undrain { name, admin } => (name, "undrain", None, admin),
         TargetCommand::Remove { name, admin } => (name, "remove", None, admin),

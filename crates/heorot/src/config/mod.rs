@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub(crate) mod begin;
 pub(crate) mod ds;
 pub(crate) mod mds;
+pub(crate) mod target_list;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

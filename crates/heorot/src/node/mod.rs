@@ -2,6 +2,7 @@
 
 pub(crate) mod data_dir;
 pub(crate) mod dir;
+pub(crate) mod ds_file;
 pub(crate) mod founding_marker;
 pub(crate) mod held_socket;
 pub(crate) mod init;

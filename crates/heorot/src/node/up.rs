@@ -185,6 +185,7 @@ async fn start_ds(
         metaservers: vec![mds],
         targets: vec![data_dir.clone()],
         data_dir,
+        config: None,
         checks: Checks::default(),
         shared_trash: shared_trash.clone(),
     };

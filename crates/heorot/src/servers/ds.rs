@@ -23,6 +23,7 @@ use crate::process::notify;
 use crate::servers::address_holder::AddressHolder;
 use crate::servers::heartbeat::{MetaserverLengths, beat, write_networks};
 use crate::servers::known_metaservers::KnownMetaservers;
+use crate::servers::more_targets::MoreTargets;
 use crate::servers::reload;
 use command_line::signals::{Hangups, Signals};
 use command_line::{Failure, logging};
@@ -46,6 +47,8 @@ pub(crate) struct DsSettings {
     pub metaservers: Vec<SocketAddr>,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
+    /// Its file, which can get more targets; none: heorot up gives it its target.
+    pub config: Option<PathBuf>,
     pub checks: Checks,
     /// The trash of other data servers' targets in this process.
     pub shared_trash: SharedTrash,
@@ -55,6 +58,8 @@ pub(crate) struct DsSettings {
 pub(crate) struct RunningDs {
     pub data_server: Arc<DataServer>,
     pub metaservers: Arc<KnownMetaservers>,
+    /// None: it gets no more targets.
+    pub more_targets: Option<Arc<MoreTargets>>,
     server: Server,
     heartbeat: JoinHandle<()>,
     /// Holder of service addresses, if it has one of its own.
@@ -121,7 +126,20 @@ impl RunningDs {
         let sweeper = tokio::spawn(sweep(Arc::clone(&data_server)));
         let refiller = tokio::spawn(data_server.refill_members());
         let caretaker = tokio::spawn(Arc::clone(&data_server).care_for_targets());
-        Ok(Self { data_server, metaservers, server, heartbeat, holder, sweeper, refiller, caretaker })
+        let more_targets = settings
+            .config
+            .map(|file| MoreTargets::new(file, Arc::clone(&data_server), Arc::clone(&metaservers)));
+        Ok(Self {
+            data_server,
+            metaservers,
+            more_targets,
+            server,
+            heartbeat,
+            holder,
+            sweeper,
+            refiller,
+            caretaker,
+        })
     }
 
     /// Stops the server. Then brings what it has written to the disk, for [`SETTLE_TIME_MAX`] at most: the next process
@@ -174,6 +192,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         metaservers,
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),
+        config: Some(args.config.clone()),
         checks: config.checks,
         shared_trash: SharedTrash::default(),
     };
@@ -189,7 +208,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
     }
     tokio::select! {
         () = signals.stop() => {}
-        () = reload::data_server(hangups, &args.config, &config) => {}
+        () = reload::data_server(hangups, &args.config, &config, running.more_targets.as_ref()) => {}
     }
     running.stop().await;
     Ok(())

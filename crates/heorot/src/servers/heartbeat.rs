@@ -84,6 +84,7 @@ async fn beat_one(
     let began = tokio::time::Instant::now();
     let mut trouble: Option<String> = None;
     let mut known = false;
+    let mut additions = server.additions();
     loop {
         let outcome = register(&server, &reached, &peer, &metaservers).await;
         let pause = match outcome {
@@ -108,7 +109,10 @@ async fn beat_one(
                 RETRY
             }
         };
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = additions.next() => {} // to be registered at once
+        }
     }
 }
 

@@ -6,5 +6,6 @@ pub(crate) mod heartbeat;
 pub(crate) mod idmap;
 pub(crate) mod known_metaservers;
 pub(crate) mod mds;
+pub(crate) mod more_targets;
 pub(crate) mod rebuild;
 pub(crate) mod reload;

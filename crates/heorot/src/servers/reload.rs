@@ -1,6 +1,7 @@
 //! SIGHUP: a server reads its configuration file again and continues to serve.
 //!
-//! Keys that can change at run time apply at once; the log names the others, which apply at the next start.
+//! Keys that can change at run time apply at once; the log names the others, which apply at the next start. Of `targets`
+//! more directories apply at once, and fewer at the next start.
 //! An invalid file changes nothing.
 
 use std::path::Path;
@@ -12,6 +13,7 @@ use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
 use crate::config::{self, ConfigError};
 use crate::servers::idmap::{IdmapFiles, LOOK_EVERY};
+use crate::servers::more_targets::MoreTargets;
 use command_line::logging;
 use command_line::signals::Hangups;
 
@@ -46,8 +48,13 @@ pub(crate) async fn metaserver(
     }
 }
 
-/// Reloads a data server's file at SIGHUP.
-pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsConfig) {
+/// Reloads a data server's file at SIGHUP: serves the targets that it names and that are new.
+pub(crate) async fn data_server(
+    mut hangups: Hangups,
+    file: &Path,
+    started: &DsConfig,
+    more_targets: Option<&Arc<MoreTargets>>,
+) {
     loop {
         hangups.next().await;
         if let Some(new) = read_again(file, DsConfig::parse) {
@@ -59,12 +66,14 @@ pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsC
                 ("metaserver", new.metaservers != started.metaservers),
                 ("secret_file", new.secret_file != started.secret_file),
                 ("data_dir", new.data_dir != started.data_dir),
-                ("targets", new.targets != started.targets),
                 ("scrub_time or scrub_rate", new.checks != started.checks),
                 ("admin, admin_group or admin_token_file", new.admin != started.admin),
                 ("name", new.name != started.name),
             ]);
             logging::set(&new.log);
+            if let Some(more_targets) = more_targets {
+                more_targets.follow(&new.targets).await;
+            }
             tracing::info!(file = %file.display(), "configuration read again");
         }
     }

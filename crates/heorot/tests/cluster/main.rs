@@ -21,6 +21,7 @@ mod restored_chains;
 mod servers;
 mod small_disk;
 mod status;
+mod target_add;
 mod target_changes;
 mod targets;
 mod trash;

@@ -26,6 +26,7 @@ use crate::admin::socket;
 use crate::cli::UpArgs;
 use crate::node::data_dir::DataDir;
 use crate::node::dir as node;
+use crate::node::ds_file::WRITTEN_BY_UP;
 use crate::node::secret::Secret;
 use crate::node::supervisor::{Part, Supervisor};
 use command_line::Failure;
@@ -146,8 +147,6 @@ fn directory(metaserver: u16) -> String {
     if metaserver == 0 { "mds".into() } else { format!("mds{metaserver}") }
 }
 
-const HEADER: &str = "# Written by heorot up at each start.\n";
-
 fn mds_toml(args: &UpArgs, places: &Places, dir: &Path, n: u16) -> Result<String, Failure> {
     let mut table = toml::Table::new();
     let mut set = |key: &str, value: Value| table.insert(key.to_owned(), value);
@@ -166,7 +165,7 @@ fn mds_toml(args: &UpArgs, places: &Places, dir: &Path, n: u16) -> Result<String
     if n > 0 {
         set("join", places.consensus(0).to_string().into());
     }
-    Ok(format!("{HEADER}{}", toml::to_string(&table)?))
+    Ok(format!("{WRITTEN_BY_UP}{}", toml::to_string(&table)?))
 }
 
 fn ds_toml(places: &Places, dir: &Path, n: u16, metaservers: u16) -> Result<String, Failure> {
@@ -183,7 +182,7 @@ fn ds_toml(places: &Places, dir: &Path, n: u16, metaservers: u16) -> Result<Stri
     set("targets", vec![data_dir.clone()].into());
     set("data_dir", data_dir);
     set("secret_file", node::text(&dir.join(node::SECRET_FILE))?);
-    Ok(format!("{HEADER}{}", toml::to_string(&table)?))
+    Ok(format!("{WRITTEN_BY_UP}{}", toml::to_string(&table)?))
 }
 
 /// Applies --no-root-squash for all metaservers.
