@@ -4,10 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use wire::peer::addresses::{addresses_free, grant, release};
+use wire::peer::balance;
 use wire::peer::clients::{connected, connected_to};
 use wire::peer::files::spaces;
 use wire::peer::group::{clock, report};
 
+use crate::chains::rebalance::PoolBalance;
 use crate::cluster::Cluster;
 use crate::peers::{addresses, text};
 use crate::service_addresses::clients;
@@ -55,6 +57,13 @@ impl Cluster {
     #[must_use]
     pub fn answer_report(&self) -> report::Res {
         report::Res { report: self.group_report().map(|report| report.to_wire()) }
+    }
+
+    /// The balance of the targets, if this metaserver leads. It looks for chains to move first, if it is asked to.
+    #[must_use]
+    pub fn answer_balance(&self, args: balance::Args) -> balance::Res {
+        let pools = self.balance_here(args.look);
+        balance::Res { pools: pools.map(|pools| pools.iter().map(PoolBalance::to_wire).collect()) }
     }
 
     /// This machine's clock.

@@ -16,6 +16,7 @@ mod left_behind;
 mod make;
 mod open;
 mod placement;
+pub(crate) mod rebalance;
 mod room;
 mod sites;
 mod step;
@@ -55,6 +56,7 @@ pub(crate) struct Chains {
     /// Chains that answered NOSPC.
     refusals: Refusals,
     left_behind: left_behind::LeftBehind,
+    looks: rebalance::Looks,
     opened: tokio::sync::Mutex<open::Opened>,
 }
 

@@ -35,6 +35,7 @@ mod tokens;
 
 pub use begin::Begin;
 pub use chains::lease::HEARTBEAT_OF_MEMBERS;
+pub use chains::rebalance::{BalanceState, PoolBalance, WHY_IN_VAIN};
 pub use change::SettingReport;
 pub use cluster::Cluster;
 pub use data_servers::{DataServers, HEARTBEAT, NoServer, Reach, TargetReport, Usable};

@@ -11,12 +11,14 @@ use namespace::NodeKey;
 use nfs::ConnectedClients;
 use replica::{Member, NodeId, Replica, Unreachable};
 use wire::peer::addresses::{addresses_free, grant, release};
+use wire::peer::balance;
 use wire::peer::clients::{connected, connected_to};
 use wire::peer::files::spaces;
 use wire::peer::group::{clock, report};
 use wire::peer::{Call, Reply};
 use wire::xdr::Decoder;
 
+use crate::chains::rebalance::PoolBalance;
 use crate::cluster::Cluster;
 use crate::nodes::GroupReport;
 use crate::service_addresses::clients;
@@ -82,6 +84,16 @@ impl Cluster {
     pub(crate) async fn ask_leader_for_group(&self) -> Option<GroupReport> {
         match self.call_leader(Call::Report(report::Args {}), GROUP_TIME_MAX).await {
             Ok(Reply::Report(res)) => res.report.map(GroupReport::of_wire),
+            _ => None,
+        }
+    }
+
+    /// Asks the leader for the balance of the targets; none: it cannot be asked, or does not lead.
+    pub(crate) async fn ask_leader_for_balance(&self, look: bool) -> Option<Vec<PoolBalance>> {
+        match self.call_leader(Call::Balance(balance::Args { look }), GROUP_TIME_MAX).await {
+            Ok(Reply::Balance(res)) => {
+                res.pools.map(|pools| pools.iter().map(PoolBalance::of_wire).collect())
+            }
             _ => None,
         }
     }

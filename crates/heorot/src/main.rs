@@ -19,7 +19,8 @@ use command_line::{Failure, limits, logging, signals, usage};
 
 use crate::cli::{Cli, Command, DsCommand, bench_program, manual};
 use crate::commands::{
-    adopt, backup, check_config, clean, export, pool, restore, settings, status, stripe, target, token,
+    adopt, backup, check_config, clean, export, pool, rebalance, restore, settings, status, stripe, target,
+    token,
 };
 use crate::node::{init, run, up};
 use crate::process::panics;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Leader(args) => commands::node::leader(&args),
         Command::Target(command) => target::target(&command),
         Command::Pool(command) => pool::pool(&command),
+        Command::Rebalance(args) => rebalance::rebalance(&args),
         Command::Files(args) => target::files(&args),
         Command::Stripe(command) => stripe::stripe(&command),
         Command::Export(command) => export::export(&command),

@@ -38,6 +38,7 @@ impl Metaserver {
             Call::Spaces(_) => Reply::Spaces(self.cluster.answer_spaces()),
             Call::Report(_) => Reply::Report(self.cluster.answer_report()),
             Call::Clock(_) => Reply::Clock(self.cluster.answer_clock()),
+            Call::Balance(args) => Reply::Balance(self.cluster.answer_balance(args)),
         }
     }
 

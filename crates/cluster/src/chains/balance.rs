@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Chain, ChainChange, ChainId, ChainStep, PoolId, TargetId};
+use namespace::{Chain, ChainChange, ChainId, ChainStep, ClusterMap, MemberState, PoolId, TargetId};
 use wire::data::{ObjectName, Procedure, TargetCondition, usage};
 
 use super::known::Known;
+use super::rebalance::{InVain, WHY_IN_VAIN};
 use crate::cluster::Cluster;
 
 /// Difference of two targets' shares of used bytes that is left alone.
@@ -28,10 +29,6 @@ const TOO_SMALL: u64 = 2000;
 const TENTHS_MAX: u64 = 9;
 /// Chains that move at a time.
 pub(super) const MOVES_MAX: usize = 16;
-/// Interval between two looks at the targets.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Time without a count of bytes after one that led to no move, while targets stay as full as they are.
-const PAUSE: Duration = Duration::from_secs(600);
 /// Time limit of USAGE for one page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -39,13 +36,13 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fill {
     pub(super) target: TargetId,
-    pool: PoolId,
+    pub(super) pool: PoolId,
     total: u64,
     pub(super) used: u64,
 }
 
 impl Fill {
-    fn share(&self) -> f64 {
+    pub(super) fn share(&self) -> f64 {
         self.used as f64 / self.total.max(1) as f64
     }
 
@@ -55,8 +52,13 @@ impl Fill {
     }
 }
 
-fn pools_of(fills: &[Fill]) -> BTreeSet<PoolId> {
+pub(super) fn pools_of(fills: &[Fill]) -> BTreeSet<PoolId> {
     fills.iter().map(|fill| fill.pool).collect()
+}
+
+/// Targets of one pool.
+pub(super) fn of_pool(fills: &[Fill], pool: PoolId) -> Vec<Fill> {
+    fills.iter().filter(|fill| fill.pool == pool).copied().collect()
 }
 
 /// The least and the greatest share of used bytes in a pool.
@@ -65,7 +67,7 @@ fn least_and_most(fills: &[Fill], pool: PoolId) -> (f64, f64) {
     shares.fold((1.0, 0.0), |(least, most), share| (least.min(share), most.max(share)))
 }
 
-fn is_even(fills: &[Fill], pool: PoolId) -> bool {
+pub(super) fn is_even(fills: &[Fill], pool: PoolId) -> bool {
     let (least, most) = least_and_most(fills, pool);
     most - least <= WITHIN
 }
@@ -111,16 +113,24 @@ fn say_in_vain(fills: &[Fill], pool: &str) {
         fullest = (fullest * 100.0).round(),
         emptiest = (emptiest * 100.0).round(),
         pool,
-        "targets of a pool are not equally full (in per cent), and no chain can move: the emptier ones are nine tenths full, \
-         or on the nodes of the other copies, or the chains have too much or too little data"
+        "targets of a pool are not equally full (in per cent), and {WHY_IN_VAIN}"
     );
 }
 
 /// True if these are the same targets, with about the same shares of used bytes.
-fn are_alike(before: &[Fill], now: &[Fill]) -> bool {
+pub(super) fn are_alike(before: &[Fill], now: &[Fill]) -> bool {
     let is_alike =
         |(a, b): (&Fill, &Fill)| a.target == b.target && (a.share() - b.share()).abs() < WITHIN / 4.0;
     before.len() == now.len() && before.iter().zip(now).all(is_alike)
+}
+
+/// True if the chain has all members, of its pool, and all of them are in.
+pub(super) fn is_whole(chain: &Chain, map: &ClusterMap) -> bool {
+    let copies = usize::from(chain.copies);
+    !chain.is_of_one_for_now()
+        && chain.members.len() == copies
+        && chain.with_state(MemberState::In).count() == copies
+        && chain.members.iter().all(|member| map.pool_of(member.target) == chain.pool)
 }
 
 /// Key of an object's place in LIST: directory, inode, column.
@@ -131,14 +141,11 @@ fn in_order(object: ObjectName) -> (u8, u64, u32) {
 impl Cluster {
     /// Moves members of chains to targets with more room while this metaserver leads. Never returns.
     pub async fn balance_targets(self: Arc<Self>) {
-        // Of each pool: targets before the last count that led to no move, and the time of its end.
-        let mut in_vain = BTreeMap::<PoolId, (Vec<Fill>, Duration)>::new();
         let mut cleaned = BTreeSet::new();
         let now = || self.group.clock.monotonic();
-        // The same of the last look for places apart that found no room.
-        let mut no_room_apart: Option<(Vec<Fill>, Duration)> = None;
+        let looks = &self.chains.looks;
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            looks.next().await;
             if !self.group.replica.leads() {
                 cleaned.clear();
                 continue;
@@ -146,18 +153,16 @@ impl Cluster {
             if !self.settings().rebalance || self.is_being_cleaned() {
                 continue;
             }
+            let look = looks.begin();
             let unsettled = self.unsettled_pools();
             let mut fills = self.fills();
             fills.retain(|fill| !unsettled.contains(&fill.pool));
             if fills.is_empty() {
                 continue;
             }
-            let is_in_vain = |(before, at): &(Vec<Fill>, Duration), fills: &[Fill]| {
-                are_alike(before, fills) && now().saturating_sub(*at) < PAUSE
-            };
-            if no_room_apart.as_ref().is_none_or(|last| !is_in_vain(last, &fills)) {
+            if looks.is_apart_due(&fills, now()) {
                 let apart = self.moves_apart(&fills, |chain| !unsettled.contains(&chain.pool)).await;
-                no_room_apart = apart.is_none().then(|| (fills.clone(), now()));
+                looks.note_apart(look, apart.is_none().then(|| InVain { fills: fills.clone(), at: now() }));
                 let apart = apart.unwrap_or_default();
                 if !apart.is_empty() {
                     if let Err(error) = self.change_chains(&apart).await {
@@ -166,10 +171,9 @@ impl Cluster {
                     continue;
                 }
             }
-            let of_pool = |pool| fills.iter().filter(|fill| fill.pool == pool).copied().collect::<Vec<_>>();
             let mut due = pools_of(&fills);
             due.retain(|pool| !is_even(&fills, *pool));
-            due.retain(|pool| in_vain.get(pool).is_none_or(|last| !is_in_vain(last, &of_pool(*pool))));
+            due.retain(|pool| looks.is_due(*pool, &of_pool(&fills, *pool), now()));
             if due.is_empty() {
                 continue;
             }
@@ -178,14 +182,14 @@ impl Cluster {
             let chains = self.chains();
             let moving = moves.iter().filter_map(|change| Some(chains.get(&change.chain)?.pool));
             let moving: BTreeSet<PoolId> = moving.collect();
-            in_vain.retain(|pool, _| !due.contains(pool));
             // With as many moves as there may be, pools may not have had their turn.
-            if self.chains.left_behind.targets().is_empty() && moves.len() < MOVES_MAX {
-                for pool in due.difference(&moving) {
-                    in_vain.insert(*pool, (of_pool(*pool), now()));
-                    say_in_vain(&of_pool(*pool), self.map().pool_name(*pool));
-                }
-            }
+            let is_all = self.chains.left_behind.targets().is_empty() && moves.len() < MOVES_MAX;
+            let in_vain = due.difference(&moving).filter(|_| is_all).map(|pool| {
+                let fills = of_pool(&fills, *pool);
+                say_in_vain(&fills, self.map().pool_name(*pool));
+                (*pool, InVain { fills, at: now() })
+            });
+            looks.note(look, &due, in_vain.collect());
             if !moves.is_empty()
                 && let Err(error) = self.change_chains(&moves).await
             {
@@ -195,7 +199,7 @@ impl Cluster {
     }
 
     /// True if something that was left behind is still to be removed.
-    fn is_being_cleaned(&self) -> bool {
+    pub(super) fn is_being_cleaned(&self) -> bool {
         let known = Known::of(self);
         self.chains.left_behind.targets().keys().any(|target| known.stays(*target))
     }
@@ -203,13 +207,7 @@ impl Cluster {
     /// Pools with chains that do not have all members, or of which members have gone to other pools.
     fn unsettled_pools(&self) -> BTreeSet<PoolId> {
         let map = self.map();
-        let is_whole = |chain: &Chain| {
-            let copies = usize::from(chain.copies);
-            !chain.is_of_one_for_now()
-                && chain.members.len() == copies
-                && chain.with_state(namespace::MemberState::In).count() == copies
-                && chain.members.iter().all(|member| map.pool_of(member.target) == chain.pool)
-        };
+        let is_whole = |chain: &Chain| is_whole(chain, &map);
         let chains = self.chains();
         let unsettled = chains.values().filter(|chain| !is_whole(chain) && !self.is_chain_lost(chain.id));
         unsettled.map(|chain| chain.pool).collect()
@@ -217,7 +215,7 @@ impl Cluster {
 
     /// Targets that data can move to or from, one of each file system. Reserved bytes count as used, those in
     /// the trash as free.
-    fn fills(&self) -> Vec<Fill> {
+    pub(super) fn fills(&self) -> Vec<Fill> {
         let known = Known::of(self);
         let mut file_systems = BTreeSet::new();
         let fill = |report: crate::data_servers::TargetReport| {
@@ -309,12 +307,14 @@ impl Cluster {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(super) fn fill_of(target: u64, total: u64, used: u64) -> Fill {
+    Fill { target: TargetId(target), pool: PoolId::DEFAULT, total, used }
+}
 
-    fn fill(target: u64, total: u64, used: u64) -> Fill {
-        Fill { target: TargetId(target), pool: PoolId::DEFAULT, total, used }
-    }
+#[cfg(test)]
+mod tests {
+    use super::fill_of as fill;
+    use super::*;
 
     fn chains(bytes: &[u64]) -> BTreeMap<ChainId, u64> {
         (0..).map(ChainId).zip(bytes.iter().copied()).collect()

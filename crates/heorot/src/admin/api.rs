@@ -248,6 +248,26 @@ pub(crate) struct TargetRequest {
     pub by: Option<String>,
 }
 
+/// Pool in the answer to `GET /rebalance` and `POST /rebalance`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PoolBalance {
+    pub pool: String,
+    /// Data server and directory of the fullest target, and its used bytes in per cent.
+    pub fullest: String,
+    pub fullest_percent: f64,
+    /// The same of the emptiest one.
+    pub emptiest: String,
+    pub emptiest_percent: f64,
+    /// Chains that move.
+    pub moving: u32,
+    /// Chains that lack a member, or whose members get data that they lack.
+    pub incomplete: u32,
+    /// "even", "moving", "waiting", "cleaning", "looking" or "in vain".
+    pub state: String,
+    /// Why nothing moves; none: something does, or all is even.
+    pub reason: Option<String>,
+}
+
 /// Body of `PUT /targets` of a data server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

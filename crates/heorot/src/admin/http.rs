@@ -11,6 +11,7 @@
 //! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
 //! | `GET /targets`, `PUT /target`, `GET /files` | see `admin_targets`; metaserver only |
 //! | `PUT /targets` | see `admin_targets`; data server only |
+//! | `GET /rebalance`, `POST /rebalance` | see `admin_balance`; metaserver only |
 //! | `/settings`, `/exports`, `/service-addresses` | see `admin_settings`; metaserver only |
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
 use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
-use crate::admin::{access, backup, metrics, nodes, pools, settings, stripe, targets, tokens};
+use crate::admin::{access, backup, balance, metrics, nodes, pools, settings, stripe, targets, tokens};
 use crate::node::ds_file::no_targets_of_up;
 use crate::node::secret::Secret;
 use crate::servers::ds::RunningDs;
@@ -112,6 +113,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .merge(targets::routes())
         .merge(tokens::routes())
         .merge(backup::routes())
+        .merge(balance::routes())
         .merge(settings::routes())
         .with_state(admin)
 }

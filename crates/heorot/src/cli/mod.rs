@@ -68,6 +68,12 @@ pub(crate) enum Command {
     /// Show or change pools: sets of storage targets, such as all flash disks, that directories choose
     #[command(subcommand)]
     Pool(PoolCommand),
+    /// Move data to emptier targets now: have the leader look at once; that also happens by itself, with pauses
+    #[command(after_help = "Examples:\n\
+        \x20 heorot rebalance          begins, and shows the fullest and the emptiest target of each pool\n\
+        \x20 heorot rebalance --wait   stays until all pools are even, or nothing more can move, and says why\n\
+        Ctrl-C ends the wait only: chains move on. With --wait, the exit status is 0 if all pools are even, else 1.")]
+    Rebalance(RebalanceArgs),
     /// List the files that have data on a data server or a storage target
     Files(FilesArgs),
     /// Show which metaserver leads, or have another one lead
@@ -297,6 +303,18 @@ pub(crate) enum TargetCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RebalanceArgs {
+    /// Stay until the targets of each pool are equally full, or nothing more can move
+    #[arg(long)]
+    pub wait: bool,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod old_files;
 mod pool_rules;
 mod pools;
 mod quiet_logs;
+mod rebalance;
 mod restored_chains;
 mod servers;
 mod small_disk;

@@ -4,6 +4,7 @@
 //! procedure's number, then its arguments. The answer is the procedure's results alone.
 
 pub mod addresses;
+pub mod balance;
 pub mod clients;
 pub mod files;
 pub mod group;
@@ -45,6 +46,8 @@ crate::rpc::program! {
     10 Report report "REPORT";
     /// The time of day.
     11 Clock clock "CLOCK";
+    /// The balance of the targets of each pool. For the leader.
+    12 Balance balance "BALANCE";
 }
 
 impl Call {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::addresses::{addresses_free, grant, release};
+use super::balance;
 use super::clients::{call_back, connected, connected_to, heard};
 use super::files::{migrate, spaces, truncate};
 use super::group::{clock, report};
@@ -32,6 +33,7 @@ fn calls() -> Vec<Call> {
         Call::Spaces(spaces::Args {}),
         Call::Report(report::Args {}),
         Call::Clock(clock::Args {}),
+        Call::Balance(balance::Args { look: true }),
     ]
 }
 
@@ -51,6 +53,16 @@ fn replies() -> Vec<Reply> {
         data_addresses: vec![report::AddressReport { address: address.clone(), holder: Some(9) }],
         clocks: vec![clock],
     };
+    let pool = balance::PoolBalance {
+        pool: Bytes::from_static(b"flash"),
+        fullest: 612,
+        emptiest: 205,
+        fullest_target: 3,
+        emptiest_target: 4,
+        moving: 16,
+        incomplete: 1,
+        state: balance::State::Moving,
+    };
     vec![
         Reply::Heard(heard::Res {}),
         Reply::CallBack(call_back::Res { status: Some(Status::Delay) }),
@@ -67,6 +79,8 @@ fn replies() -> Vec<Reply> {
         Reply::Report(report::Res { report: Some(report) }),
         Reply::Report(report::Res { report: None }),
         Reply::Clock(clock::Res { clock_ms: 1_900_000_000_000, out_of_service: true }),
+        Reply::Balance(balance::Res { pools: Some(vec![pool]) }),
+        Reply::Balance(balance::Res { pools: None }),
     ]
 }
 
