@@ -121,7 +121,8 @@ impl DataServer {
         }
     }
 
-    /// Cares for the targets, also for those that are added, for ever; ends when it is dropped, and a disk operation under way after it.
+    /// Cares for the targets, also for those that are added, for ever; ends when it is dropped, and a disk operation
+    /// under way after it.
     pub async fn care_for_targets(self: Arc<Self>) {
         let mut tasks = JoinSet::new();
         let (mut targets, mut cared_for) = (self.targets.watch(), 0);

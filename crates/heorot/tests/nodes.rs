@@ -2,6 +2,8 @@
 //! directory.
 
 mod process;
+#[path = "nodes/target_add.rs"]
+mod target_add;
 #[path = "nodes/up_group.rs"]
 mod up_group;
 

@@ -191,6 +191,11 @@ impl Story {
         self.yew.start();
         let config = self.runbook.line(GROWING, "heorot check-config /var/lib/heorot/ds.toml");
         self.fir.sh(&config);
+        // The disk comes later, when another one has failed.
+        let why = self.fir.refused(&self.runbook.line(GROWING, "heorot target add /data/sdc"));
+        assert!(why.contains("/data/sdc: is not there"), "{why}");
+        let balance = self.type_at(&self.elm, GROWING, "heorot rebalance");
+        assert!(balance.contains("default"), "{balance}");
         for machine in [&self.ash, &self.elm, &self.oak, &self.fir, &self.yew] {
             machine.says("healthy", "yew");
         }
@@ -352,7 +357,10 @@ impl Story {
         let lost = self.ash.sh("heorot files --on fir:/data/sdb");
         self.ash.sh(&self.runbook.line(section, "heorot target lost fir:/data/sdb"));
         self.fir_disk = Disk::new(&self.fir.file("/data/sdc"), DISK_MIB);
-        self.fir.sh("sed -i 's,/data/sdb,/data/sdc,' /var/lib/heorot/ds.toml && heorot check-config /var/lib/heorot/ds.toml");
+        let added = self.type_at(&self.fir, section, "heorot target add /data/sdc");
+        assert!(added.contains("uses the target from its next start on"), "{added}");
+        let without = r#"sed -i 's,"/data/sdb"\, ,,' /var/lib/heorot/ds.toml"#;
+        self.fir.sh(&format!("{without} && heorot check-config /var/lib/heorot/ds.toml"));
         self.fir.start();
         self.ash.says("healthy", "/data/sdc");
         self.pine.give_up(&lost);

@@ -72,7 +72,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n\
         \x20 heorot rebalance          begins, and shows the fullest and the emptiest target of each pool\n\
         \x20 heorot rebalance --wait   stays until all pools are even, or nothing more can move, and says why\n\
-        Ctrl-C ends the wait only: chains move on. With --wait, the exit status is 0 if all pools are even, else 1.")]
+        Ctrl-C ends the wait only: chains move on.\n\
+        With --wait, the exit status is 0 if all pools are even, else 1.")]
     Rebalance(RebalanceArgs),
     /// List the files that have data on a data server or a storage target
     Files(FilesArgs),
@@ -247,8 +248,9 @@ pub(crate) enum TargetCommand {
     #[command(after_help = "Examples:\n\
         \x20 heorot target add /data/sdc\n\
         \x20 heorot target add /data/sdc --config /etc/heorot/ds.toml\n\
-        The directory goes into `targets` of the data server's file, whose comments stay. A running data server takes it \
-        in at once; one that does not run, at its next start. Nothing is changed if the directory cannot be a target.")]
+        The directory goes into `targets` of the data server's file, whose comments stay.\n\
+        A running data server takes it in at once, one that does not run at its next start.\n\
+        Nothing is changed if the directory cannot be a target.")]
     Add {
         /// An empty directory, by its absolute path; or a target of this cluster that no data server serves now
         dir: PathBuf,

@@ -1,7 +1,8 @@
 //! The ds.toml of a data server, while one more directory is put into its `targets`.
 //!
 //! A command that changes the file holds a lock on its directory, so that of two commands at once the second one
-//! finds what the first one has written. The file is replaced as a whole: after a crash there is the old or the new one.
+//! finds what the first one has written. The file is replaced as a whole: after a crash there is the old one
+//! or the new one.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! SIGHUP: a server reads its configuration file again and continues to serve.
 //!
-//! Keys that can change at run time apply at once; the log names the others, which apply at the next start. Of `targets`
-//! more directories apply at once, and fewer at the next start.
+//! Keys that can change at run time apply at once; the log names the others, which apply at the next start. Of
+//! `targets` more directories apply at once, and fewer at the next start.
 //! An invalid file changes nothing.
 
 use std::path::Path;
