@@ -183,6 +183,40 @@ async fn a_directory_that_cannot_be_a_target_is_refused_and_nothing_changes() {
 }
 
 /// ```text
+/// the machine of ds1 dies; files are written without it
+/// its disk moves to that of ds0, which runs: add -> its chains get what they lack, also at ds0
+/// ds2 dies                                       -> all files are read at ds0
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_disk_of_a_dead_machine_serves_at_a_data_server_that_runs() {
+    let mut cluster = Cluster::start(1, 3);
+    cluster.ask(0, &["stripe", "set", "/", "--copies", "2"]).unwrap();
+    until("copies can be made", || cluster.is_whole() && cluster.chains_of("ds1") > 0);
+    let client = mount3(&cluster).await;
+    let mut files = Vec::new();
+    for n in 0..6 {
+        files.push(write(&client, &format!("f{n}"), n).await);
+    }
+    let disk = cluster.file("target1");
+    assert!(objects(&disk) > 0);
+    cluster.data_servers[1] = None;
+    until("it is away", || known(&cluster, &disk)["state"] == "away");
+    for (n, file) in files.iter().enumerate().skip(3) {
+        let bytes = crate::pools::bytes(n + 10);
+        nfs_rs::write_all(&*client, file.clone(), 0, bytes).await.expect("written");
+        client.commit(file.clone(), 0, 0).await.expect("on the disks");
+    }
+    until("its server counts as silent", || add(&cluster, 0, &disk).is_ok());
+    until("it is whole at ds0", || known(&cluster, &disk)["server"] == "ds0" && cluster.is_whole());
+    cluster.data_servers[2] = None;
+    for (n, file) in files.iter().enumerate() {
+        let read = client.read(file.clone(), 1 << 20, 1 << 16).await.expect("a read");
+        let written = if n < 3 { n } else { n + 10 };
+        assert_eq!(read.as_ref(), &crate::pools::bytes(written)[..1 << 16], "file {n}");
+    }
+}
+
+/// ```text
 /// ds0 is stopped:  add                            -> its file; the target is there from the next start on
 /// ds0 runs:        the file names one more        -> as after a command that was interrupted: add serves it
 ///                  the file names one more, SIGHUP -> served
