@@ -18,7 +18,7 @@ help:
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make sim     simulated clusters, SEEDS=20000, METASERVERS=2000 and COPIES=1000 of them from FIRST=501 on; see docs/simulation.md'
 	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
-	@echo 'make copies  how long clients wait when data servers with copies are killed; KILLS=20 MIB=2048'
+	@echo 'make copies  how long clients wait when data servers with copies are killed, hang, or are cut off; KILLS=20 MIB=2048'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; an hour, or LABS="lab/synchronous.toml"'
@@ -138,7 +138,7 @@ failover: setup build
 # KILLS of data servers, with a file of MIB, two and three copies, and a client of either protocol.
 copies: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_KILLS=$(or $(KILLS),20) HEOROT_DATA_MIB=$(or $(MIB),2048) \
-		cargo test -p tests --test e2e -- --include-ignored --nocapture --test-threads 1 copies_killed::
+		cargo test -p tests --test e2e -- --include-ignored --nocapture --test-threads 1 copies_killed:: data_addresses::clients_of
 
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build
