@@ -46,7 +46,7 @@ impl DataScenario {
             is_whole: true,
             // One that drains leaves enough for three copies.
             servers: WHOLE_SERVERS + u64::from(is_operated),
-            copies: if places_anew && seed % 2 == 0 { 1 } else { COPIES[(seed % 8) as usize] },
+            copies: if places_anew && seed.is_multiple_of(2) { 1 } else { COPIES[(seed % 8) as usize] },
             places_anew,
             flips_bits: matches!(seed % 9, 1..=4),
             is_operated,
