@@ -8,7 +8,7 @@ use common::{run_all, run_found};
 use sim::Scenario;
 
 /// Number of seeds in CI.
-const SEEDS_DEFAULT: u64 = 200;
+const SEEDS_DEFAULT: u64 = 500;
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 12] = [6, 23, 29, 31, 35, 60, 83, 175, 206, 289, 290, 369];

@@ -53,9 +53,9 @@ fn byte_range_locks_are_granted_refused_and_handed_on() {
         ash.run(&format!("head -c 4096 /dev/zero >{file}"));
         let lock = |kind, start, length| scripts::fcntl_lock(file, kind, start, length, false, 0.0);
 
-        // ash holds bytes 100..200 exclusively and 300..400 shared.
-        let held = ash.spawn(&scripts::fcntl_lock(file, "write", 100, 100, false, 600.0));
-        let shared = ash.spawn(&scripts::fcntl_lock(file, "read", 300, 100, false, 600.0));
+        // ash holds bytes 100..200 exclusively and 300..400 shared. It waits: elm's look may hold the lock just then.
+        let held = ash.spawn(&scripts::fcntl_lock(file, "write", 100, 100, true, 600.0));
+        let shared = ash.spawn(&scripts::fcntl_lock(file, "read", 300, 100, true, 600.0));
         until_refused(elm, &lock("write", 199, 1), &held);
         until_refused(elm, &lock("write", 399, 1), &shared);
 
