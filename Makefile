@@ -5,7 +5,7 @@ HEOROT := $(CURDIR)/target/release/heorot
 PROGRAMS := --bin heorot --bin heorot-bench
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio lab copies directory size group mount-storm fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio lab copies repair directory size group mount-storm fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -19,6 +19,7 @@ help:
 	@echo 'make sim     simulated clusters, SEEDS=20000, METASERVERS=2000 and COPIES=1000 of them from FIRST=501 on; see docs/simulation.md'
 	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
 	@echo 'make copies  how long clients wait when data servers with copies are killed, hang, or are cut off; KILLS=20 MIB=2048'
+	@echo 'make repair  how long the copies of a lost target take to come back, and what clients have meanwhile; MIB=512'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; an hour, or LABS="lab/synchronous.toml"'
@@ -139,6 +140,11 @@ failover: setup build
 copies: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_KILLS=$(or $(KILLS),20) HEOROT_DATA_MIB=$(or $(MIB),2048) \
 		cargo test -p tests --test e2e -- --include-ignored --nocapture --test-threads 1 copies_killed:: data_addresses::clients_of
+
+# A target of four on links of 100 Mbit/s is lost, thrice: without clients, with one that writes, and with one that reads.
+repair: setup build
+	HEOROT_BIN=$(HEOROT) HEOROT_DATA_MIB=$(or $(MIB),512) \
+		cargo test -p tests --test e2e -- --include-ignored --nocapture --test-threads 1 repair::
 
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build

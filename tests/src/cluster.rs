@@ -90,13 +90,20 @@ impl Cluster {
         let listen = (address, NFS_PORT).into();
         let mds = must(home.metaserver(address, None));
         let mut servers = vec![Server { server: mds, admin: (address, MDS_ADMIN_PORT).into() }];
-        for (number, port) in (0..data_servers).zip(DS_PORT..) {
-            let admin = (address, DS_ADMIN_PORT + port - DS_PORT).into();
-            let at = (address, port).into();
-            let ds = home.data_server(number, at, admin, listen, None);
-            servers.push(Server { server: must(ds), admin });
-        }
+        servers.extend((0..data_servers).map(|number| data_server(&home, number, listen)));
         Cluster::started(listen, data_servers, folder, servers)
+    }
+
+    /// Starts one more data server, a process. Returns its number.
+    #[track_caller]
+    pub fn add_data_server(&mut self, lab: &Lab) -> usize {
+        let (program, number) = (binary(), self.data_servers);
+        let home = Home { program: &program, logs: lab.folder(), folder: &self.folder };
+        let server = data_server(&home, number, self.listen);
+        self.servers.push(server);
+        self.data_servers += 1;
+        self.start_all();
+        number
     }
 
     #[track_caller]
@@ -304,6 +311,14 @@ impl Server {
     pub fn log_ends(&self) -> String {
         self.server.log_ends()
     }
+}
+
+/// Process of data server `number`, at the address of the metaserver that listens at `listen`.
+#[track_caller]
+fn data_server(home: &Home<'_>, number: usize, listen: SocketAddr) -> Server {
+    let offset = u16::try_from(number).expect("few data servers");
+    let (at, admin) = ((listen.ip(), DS_PORT + offset).into(), (listen.ip(), DS_ADMIN_PORT + offset).into());
+    Server { server: must(home.data_server(number, at, admin, listen, None)), admin }
 }
 
 /// `HEOROT_BIN`, or the release build.

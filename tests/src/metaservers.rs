@@ -39,8 +39,8 @@ pub struct Metaservers {
 enum DataPlaces {
     /// All on this machine.
     Shared,
-    /// Each in a namespace of its own, with a service address.
-    Own,
+    /// Each in a namespace of its own, with a service address, on a link of this speed if there is one.
+    Own(Option<lab::Link>),
 }
 
 impl Metaservers {
@@ -53,7 +53,13 @@ impl Metaservers {
     /// Starts the same with each data server in a network namespace of its own, with a service address.
     #[track_caller]
     pub fn with_data_addresses(lab: &Lab, metaservers: usize, data_servers: usize) -> Metaservers {
-        Self::start_in(lab, metaservers, data_servers, 1, DataPlaces::Own)
+        Self::start_in(lab, metaservers, data_servers, 1, DataPlaces::Own(None))
+    }
+
+    /// Starts one metaserver, and data servers in network namespaces on links of this speed.
+    #[track_caller]
+    pub fn with_data_links(lab: &Lab, data_servers: usize, link: lab::Link) -> Metaservers {
+        Self::start_in(lab, 1, data_servers, 1, DataPlaces::Own(Some(link)))
     }
 
     #[track_caller]
@@ -108,8 +114,8 @@ impl Metaservers {
                     let listen = SocketAddr::from((lab.address(), port));
                     (format!("listen = \"{listen}\"\nadmin = \"{admin}\"\n"), None)
                 }
-                DataPlaces::Own => {
-                    let place = must(lab.inner().namespace(None));
+                DataPlaces::Own(link) => {
+                    let place = must(lab.inner().namespace(link));
                     let service = IpAddr::from([a, b, c, DATA_SERVICE_FIRST + n as u8]);
                     let text = addresses_of(&place, service);
                     cluster.data_places.push(place);

@@ -1,5 +1,6 @@
 //! The data servers that this metaserver knows: the address and the free space of their targets.
 
+mod refills;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
 
+pub use refills::Refilling;
 pub use report::TargetReport;
 
 /// Interval at which a data server registers again, with its free space.
@@ -113,6 +115,8 @@ pub struct DataServers {
     lost_paths: Mutex<BTreeMap<TargetId, String>>,
     /// Last registrations of data servers here, also of those that have no target but lost ones.
     registered: Mutex<BTreeMap<DataServerId, Duration>>,
+    /// Reports of the refilling of members of chains.
+    refills: Mutex<refills::Refills>,
     /// Data servers that may not register, each with the logged reason.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
     network: Arc<dyn StreamNetwork>,
@@ -135,6 +139,7 @@ impl DataServers {
             lost: watch::Sender::default(),
             lost_paths: Mutex::default(),
             registered: Mutex::default(),
+            refills: Mutex::default(),
             refused: Mutex::default(),
             key,
             clock,
@@ -172,6 +177,7 @@ impl DataServers {
         });
         drop(paths);
         self.registered.lock().retain(|server, _| !map.is_removed(*server));
+        self.refills.lock().retain(|server| !map.is_removed(server));
         map.present_data_servers().for_each(|server| self.learn(server));
     }
 

@@ -38,7 +38,7 @@ pub use chains::lease::HEARTBEAT_OF_MEMBERS;
 pub use chains::rebalance::{BalanceState, PoolBalance, WHY_IN_VAIN};
 pub use change::SettingReport;
 pub use cluster::Cluster;
-pub use data_servers::{DataServers, HEARTBEAT, NoServer, Reach, TargetReport, Usable};
+pub use data_servers::{DataServers, HEARTBEAT, NoServer, Reach, Refilling, TargetReport, Usable};
 pub use error::{AdminError, ClusterError};
 pub use exports::{
     ANONYMOUS_ID, Access, Consistency, CurrentExports, Export, Exports, Rules, Squash, changed_row,

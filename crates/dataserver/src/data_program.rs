@@ -204,11 +204,11 @@ impl DataProgram {
 
     async fn list(&self, args: list::Args) -> list::Res {
         let target = self.targets.get(args.target).ok_or(Status::NotFound)?;
-        let page = target.run(move |o| match args.chain {
-            0 => o.list(args.after, args.max),
-            chain => o.list_of_chain(args.after, args.max, chain),
-        });
-        page.await.map_err(refusal)
+        let page = match args.chain {
+            0 => target.run(move |o| o.list(args.after, args.max)).await,
+            _ => self.chains.list_of_chain(&target, args).await,
+        };
+        page.map_err(refusal)
     }
 
     async fn usage(&self, args: usage::Args) -> usage::Res {

@@ -43,7 +43,7 @@ mod usage;
 
 pub use addition::{AdditionError, Additions, check_addition, is_same_directory, plain_path};
 pub use caretaker::{Checks, TargetChecks};
-pub use chain::ChainMetrics;
+pub use chain::{ChainMetrics, REFILL_RATE, RefillProgress};
 pub use checksums::{
     BLOCK_BYTES, BlockState, ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Settling, Verify,
 };

@@ -13,7 +13,7 @@ use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
 
 /// Entries in a page: a reply of 80 KiB.
-const PAGE_MAX: usize = 4096;
+pub(crate) const PAGE_MAX: usize = 4096;
 
 /// Key of a cursor: objects with the same key are always on one page.
 type Cursor = (u64, u32);

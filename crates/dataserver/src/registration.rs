@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use wire::cluster::register;
 
+use crate::chain::RefillProgress;
 use crate::server::{DataServer, Incarnation, Obeyed};
 
 /// Addresses of a data server, and its zone.
@@ -48,6 +49,7 @@ impl DataServer {
         let wall = self.clock.wall();
         let clock_ms =
             u64::try_from(wall.seconds).unwrap_or(0) * 1000 + u64::from(wall.nanoseconds) / 1_000_000;
+        let RefillProgress { members, bytes, left } = self.refill_progress();
         let args = register::Args {
             server: self.id(),
             name: Bytes::copy_from_slice(self.name().as_bytes()),
@@ -64,6 +66,12 @@ impl DataServer {
             chains_of_map: self.chains_of_map(),
             refilled: self.refilled(),
             left: self.left_chains(),
+            refill: register::Refill {
+                members,
+                bytes,
+                left,
+                compared: self.chain_metrics().refill_compared.get(),
+            },
         };
         Ok(Registration { args, lease_begins })
     }

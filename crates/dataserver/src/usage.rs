@@ -21,6 +21,8 @@ pub(crate) struct Look {
     pub chain: u64,
     /// Bytes that it occupies.
     pub bytes: u64,
+    /// Its length.
+    pub len: u64,
 }
 
 impl Objects {
@@ -51,6 +53,7 @@ impl Objects {
         let chain = mark.and_then(|bytes| Mark::from_bytes(&bytes)).map_or(0, |mark| mark.chain);
         let stat = rustix::fs::fstat(&file).map_err(|e| self.trouble("look at", name, e.into()))?;
         let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK);
-        Ok(Some(Look { chain, bytes }))
+        let len = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok(Some(Look { chain, bytes, len }))
     }
 }

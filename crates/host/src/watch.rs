@@ -159,7 +159,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns when `condition` holds for the value.
+    /// Returns when `condition` holds for the value. The value that it returns may be a later one.
     ///
     /// # Errors
     /// [`Closed`].

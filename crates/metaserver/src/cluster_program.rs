@@ -156,6 +156,7 @@ impl Metaserver {
         let key = NodeKey::DataServer(server.id);
         self.cluster.clocks.note(key, args.clock_ms, self.cluster.clock_ms(), self.machine.clock.monotonic());
         let version = String::from_utf8_lossy(&args.version).into_owned();
+        self.cluster.data_servers.note_refilling(server.id, args.process, args.refill);
         let registered = self.cluster.register(&server, version, &args.targets).await;
         let answers_again = registered.map_err(|error| match FileError::from(error) {
             FileError::NoSpace => Status::NoSpace,
@@ -296,6 +297,7 @@ mod tests {
             chains_of_map: 0,
             refilled: vec![],
             left: vec![],
+            refill: register::Refill::default(),
         }
     }
 

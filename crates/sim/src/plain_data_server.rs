@@ -75,6 +75,7 @@ async fn beat(address: Address, peer: Peer, objects: Arc<Mutex<Objects>>) {
             chains_of_map: 0,
             refilled: vec![],
             left: vec![],
+            refill: register::Refill::default(),
         };
         let answer = peer.call::<register::Res>(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
         let pause = match answer {

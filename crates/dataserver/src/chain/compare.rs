@@ -1,14 +1,16 @@
 //! Refilling one object: what differs between the head's and the member's is sent.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use wire::data::{Procedure, Run, Status, member, read, read_plus};
 use wire::handle::{FileHandle, ObjectHandle};
 
-use super::locks::{Kind, RangeLock, WHOLE};
+use super::locks::{Kind as LockKind, RangeLock, WHOLE};
 use super::member::fill;
 use super::mend::NotMended;
+use super::pace::{Kind, Turn};
 use super::refill::{Refill, Stopped};
 use super::regions::{DirtyRegions, REGION_BYTES};
 use crate::checksums::BLOCK;
@@ -21,7 +23,11 @@ use crate::ranges;
 /// Time limit of the member's answer. Its lock may be held by changes that wait for the member after it.
 const CALL_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Time that a turn is kept for the sake of one range.
+const LOCK_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Outcome of the comparison of a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compared {
     /// The member's region is that of the head now.
     Equal,
@@ -29,6 +35,18 @@ enum Compared {
     Removed,
     /// A block of the head's is damaged.
     Damaged,
+    /// The head's own disk failed; a block may be unreadable.
+    Unreadable,
+}
+
+/// Outcome of the mending of the head's own blocks.
+enum Mended {
+    /// No block was damaged.
+    Nothing,
+    /// All that were.
+    All,
+    /// This one is damaged at all members.
+    Not(Range<u64>),
 }
 
 /// State of an object at the head.
@@ -69,16 +87,24 @@ impl Refill {
                 match self.region(name, at, end).await? {
                     Compared::Equal => at = end,
                     Compared::Removed => return Ok(Was::Missing),
-                    Compared::Damaged => match self.mend(name, at..end).await? {
-                        None => {}
-                        Some(lost) if lost.start > at => before_lost = lost.start,
-                        Some(lost) if self.keep_damaged(name, lost.start / BLOCK).await? => at = lost.end,
-                        Some(_) => {}
-                    },
+                    found @ (Compared::Damaged | Compared::Unreadable) => {
+                        match self.mend(name, at..end).await? {
+                            // Not the fault of a block, nor of another region's blocks.
+                            Mended::Nothing if found == Compared::Unreadable => {
+                                return Err(Stopped::Failed(Some(Status::Io)));
+                            }
+                            Mended::Nothing | Mended::All => {}
+                            Mended::Not(lost) if lost.start > at => before_lost = lost.start,
+                            Mended::Not(lost) if self.keep_damaged(name, lost.start / BLOCK).await? => {
+                                at = lost.end
+                            }
+                            Mended::Not(_) => {}
+                        }
+                    }
                 }
             }
         }
-        let _lock = self.lock(name, WHOLE).await;
+        let _turn_and_lock = self.turn(name, WHOLE, 0).await?;
         let Some(object) = self.marked(name).await? else { return Ok(Was::Missing) };
         let own = object.own();
         let stat = self.target.run(move |o| o.stat(own, false)).await?;
@@ -90,7 +116,7 @@ impl Refill {
     /// Makes the object at the member, with the head's epochs and length, so that it has nothing that the
     /// head does not have beyond its end. Returns the length, and, if `asks`, whether the member had it.
     async fn begin(&self, name: ObjectName, asks: bool) -> Result<Result<(u64, bool), Was>, Stopped> {
-        let _lock = self.lock(name, WHOLE).await;
+        let _turn_and_lock = self.turn(name, WHOLE, 0).await?;
         let Some(object) = self.marked(name).await? else { return Ok(Err(Was::Missing)) };
         if object.mark.chain != self.chain.id {
             return Ok(Err(Was::Elsewhere));
@@ -121,9 +147,7 @@ impl Refill {
     /// Compares a region, and sends it if it differs.
     async fn region(&self, name: ObjectName, at: u64, end: u64) -> Result<Compared, Stopped> {
         let len = end - at;
-        self.chains.pace.take(len, self.chains.metrics.forwards.get()).await;
-        let _lock = self.lock(name, at..end).await;
-        self.still_leads()?;
+        let _turn_and_lock = self.turn(name, at..end, len).await?;
         let Some(object) = self.marked(name).await? else { return Ok(Compared::Removed) };
         let own = object.own();
         let (own, theirs) = tokio::join!(
@@ -131,8 +155,10 @@ impl Refill {
             self.read(object, at, len)
         );
         self.chains.metrics.refill_compared.inc_by(len);
+        self.chains.progress.compared(self.chain.id, len);
         let own = match own {
-            Err(ObjectError::Damaged | ObjectError::Io) => return Ok(Compared::Damaged),
+            Err(ObjectError::Damaged) => return Ok(Compared::Damaged),
+            Err(ObjectError::Io) => return Ok(Compared::Unreadable),
             own => own?,
         };
         let own_bytes = flat(own.iter(), len);
@@ -167,18 +193,19 @@ impl Refill {
         Ok(Compared::Equal)
     }
 
-    /// Mends the head's own blocks, which must not be spread. Returns the first one that no member has, whole.
-    async fn mend(&self, name: ObjectName, range: Range<u64>) -> Result<Option<Range<u64>>, Stopped> {
+    /// Mends the head's own blocks, which must not be spread.
+    async fn mend(&self, name: ObjectName, range: Range<u64>) -> Result<Mended, Stopped> {
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let damaged = self.target.run(move |o| o.damaged_blocks(name, blocks)).await?;
+        let mended = if damaged.is_empty() { Mended::Nothing } else { Mended::All };
         for block in damaged {
             match self.chains.mend_found(&self.target, name, block).await {
                 Ok(()) => {}
-                Err(NotMended::AllDamaged) => return Ok(Some(block * BLOCK..block * BLOCK + BLOCK)),
+                Err(NotMended::AllDamaged) => return Ok(Mended::Not(block * BLOCK..block * BLOCK + BLOCK)),
                 Err(NotMended::NotYet) => return Err(Stopped::Failed(Some(Status::Damaged))),
             }
         }
-        self.still_leads().map(|()| None)
+        self.still_leads().map(|()| mended)
     }
 
     /// Sends a block that no member has as it is, to be damaged at the member, too: all else gets its copies. False: it
@@ -206,9 +233,32 @@ impl Refill {
         }
     }
 
+    /// Waits for the next turn, and for the lock of a range, under which this server leads the chain in the same version.
+    async fn turn(
+        &self,
+        name: ObjectName,
+        range: Range<u64>,
+        bytes: u64,
+    ) -> Result<(Turn<'_>, RangeLock), Stopped> {
+        loop {
+            self.still_leads()?;
+            let kind = match self.chains.progress.is_whole(self.chain.id) {
+                true => Kind::Whole { heads: self.heads.load(Ordering::Relaxed) },
+                false => Kind::ByLogs,
+            };
+            let calls = self.chains.calls.load(Ordering::Relaxed);
+            let turn = self.chains.pace.turn(bytes, calls, kind).await;
+            // A change that waits, for room perhaps, holds up no other chain.
+            if let Ok(lock) = tokio::time::timeout(LOCK_TIME_MAX, self.lock(name, range.clone())).await {
+                self.still_leads()?;
+                return Ok((turn, lock));
+            }
+        }
+    }
+
     /// A lock under which no change is under way, and reads go on.
     async fn lock(&self, name: ObjectName, range: Range<u64>) -> RangeLock {
-        self.chains.locks.ask((self.target.id(), name), range, Kind::Shared).held().await
+        self.chains.locks.ask((self.target.id(), name), range, LockKind::Shared).held().await
     }
 
     async fn marked(&self, name: ObjectName) -> Result<Option<Marked>, Stopped> {

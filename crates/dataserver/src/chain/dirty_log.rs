@@ -262,6 +262,12 @@ impl DirtyLog {
         true
     }
 
+    /// True if what this member may have otherwise than the member `target` is known.
+    pub(super) fn covers(&self, chain: u64, target: u64) -> bool {
+        let logs = self.logs.lock();
+        logs.of.get(&chain).is_some_and(|log| !log.is_overfull && log.covers.contains_key(&target))
+    }
+
     /// Objects in which this member may differ from the member `target`, and the latest version in which that one was
     /// in. None: in all.
     pub(super) fn since_member(&self, chain: u64, target: u64) -> Option<(u32, DirtyObjects)> {

@@ -101,6 +101,14 @@ pub(super) fn fill(offset: u64, data: Payload) -> member::Fill {
     member::Fill { offset, sums: sums_of_pieces(offset, &data), data }
 }
 
+/// An error if the column was placed on another chain meanwhile, which has the object here, too.
+fn is_of_chain(o: &Objects, found: &Found) -> Result<(), ObjectError> {
+    match o.mark_of(found.object.name)? {
+        Some(mark) if mark.chain != found.handle.chain => Err(ObjectError::StaleEpoch),
+        _ => Ok(()),
+    }
+}
+
 fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), ObjectError> {
     let (object, handle) = (found.object, found.handle);
     match change {
@@ -116,7 +124,10 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
         }
         member::Change::Fill(member::Fill { offset, data, .. }) => o.write(object, offset, &data).map(drop),
         member::Change::Clear(member::Clear { offset, len }) => o.clear(object, offset, len),
-        member::Change::Length(len) => o.set_length(object.name, len),
+        member::Change::Length(len) => {
+            is_of_chain(o, found)?;
+            o.set_length(object.name, len)
+        }
         member::Change::Sync => o.commit(object),
         // In another chain, an object of this name is another one.
         member::Change::Remove => match o.mark_of(object.name)? {
@@ -133,7 +144,8 @@ fn work(o: &Objects, found: &Found, change: member::Change) -> Result<(), Object
             o.mend_block(object.name, offset / BLOCK, &data.to_bytes()).map(drop)
         }
         member::Change::Damaged(member::Fill { offset, data, .. }) => {
-            o.keep_damaged(object.name, offset / BLOCK, &data.to_bytes())
+            is_of_chain(o, found)?;
+            o.keep_damaged(object, offset / BLOCK, &data.to_bytes())
         }
         member::Change::Modified(told_ns) => o.tell_time(object.name, told_ns),
     }

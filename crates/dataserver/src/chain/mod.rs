@@ -48,8 +48,11 @@ mod locks;
 mod member;
 mod mend;
 mod metrics;
+mod names;
 mod news;
 mod objects;
+mod pace;
+mod progress;
 mod read;
 mod records;
 mod refill;
@@ -64,6 +67,7 @@ mod tell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use host::Clock;
@@ -78,6 +82,8 @@ pub(crate) use change::Change;
 pub(crate) use copy::Source;
 pub(crate) use dirty_log_file::DirtyLogFile;
 pub use metrics::ChainMetrics;
+pub use pace::REFILL_RATE;
+pub use progress::RefillProgress;
 pub(crate) use records::ChainRecords;
 
 use crate::data_program::refusal;
@@ -196,7 +202,11 @@ pub(crate) struct Chains {
     /// Time of the last line in the log about a change that waits.
     warned: Mutex<Option<Instant>>,
     refilled: refill::RefilledMembers,
-    pace: refill::Pace,
+    pace: pace::Pace,
+    progress: progress::Progress,
+    names: names::ChainNames,
+    /// Calls of clients and metaservers so far.
+    calls: AtomicU64,
     /// Changes that wait for a block of this server to be mended.
     stuck: stuck::StuckChanges,
     mends: Semaphore,
@@ -220,7 +230,10 @@ impl Chains {
             forwarded: Arc::new(Semaphore::new(FORWARDED_KIB_MAX)),
             warned: Mutex::default(),
             refilled: refill::RefilledMembers::default(),
-            pace: refill::Pace::default(),
+            pace: pace::Pace::default(),
+            progress: progress::Progress::default(),
+            names: names::ChainNames::default(),
+            calls: AtomicU64::new(0),
             stuck: stuck::StuckChanges::default(),
             mends: Semaphore::new(mend::MENDS_AT_A_TIME),
         })
@@ -239,6 +252,11 @@ impl Chains {
         &self.metrics
     }
 
+    /// Notes that clients work here: refilling gives way.
+    fn note_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Makes a change of an object that has copies, at all of them.
     pub(crate) async fn change(
         self: &Arc<Self>,
@@ -246,6 +264,7 @@ impl Chains {
         change: Change,
         caller: Caller,
     ) -> Result<Done, Trouble> {
+        self.note_call();
         match caller {
             Caller::Server(connection) if found.handle.chain_version != 0 => {
                 self.forwarded(found, change, connection).await

@@ -29,6 +29,7 @@ impl Chains {
         if found.handle.chain_version != 0 {
             return self.read_by_member(found, range, work).await;
         }
+        self.note_call();
         let objects = found.target.objects();
         let mut attempts = 0;
         let done = loop {

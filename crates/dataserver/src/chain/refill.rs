@@ -14,8 +14,10 @@
 //! once stays equal. A change that began under the version before ends only when the member has it, too
 //! (`chain::forward`). A new version begins the refilling anew: it reads again, and sends only what differs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -40,11 +42,6 @@ const PAGE: u32 = 256;
 const LIST_TIME_MAX: Duration = Duration::from_secs(60);
 /// Pause before a chain is begun again whose member did not answer.
 const RETRY: Duration = Duration::from_secs(1);
-/// Bytes compared per second by all refills while no client writes to chains here: less than one disk reads.
-const IDLE_BYTES_PER_S: u64 = 256 << 20;
-/// The same while clients write: a third of a link of 1 Gbit/s.
-const BUSY_BYTES_PER_S: u64 = 40 << 20;
-
 /// Reason why the refilling of a member ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stopped {
@@ -66,6 +63,8 @@ pub(super) struct Refill {
     pub target: Arc<Target>,
     pub chain: Arc<Chain>,
     pub member: Member,
+    /// Data servers that refill targets of the member's data server.
+    pub heads: AtomicU32,
 }
 
 /// Members that were refilled, by chain, and the version.
@@ -73,7 +72,7 @@ pub(super) struct Refill {
 pub(super) struct RefilledMembers(Mutex<BTreeMap<u64, (u32, Vec<u64>)>>);
 
 impl RefilledMembers {
-    fn has(&self, chain: &Chain, target: u64) -> bool {
+    pub(super) fn has(&self, chain: &Chain, target: u64) -> bool {
         let all = self.0.lock();
         all.get(&chain.id).is_some_and(|(version, done)| *version == chain.version && done.contains(&target))
     }
@@ -85,26 +84,6 @@ impl RefilledMembers {
             (*version, *done) = (chain.version, Vec::new());
         }
         done.push(target);
-    }
-}
-
-/// Pace of all refills of this server.
-#[derive(Default)]
-pub(super) struct Pace(Mutex<Option<(Instant, u64)>>);
-
-impl Pace {
-    /// Waits until `bytes` more may be compared. `changes`: changes of clients so far.
-    pub(super) async fn take(&self, bytes: u64, changes: u64) {
-        let until = {
-            let mut last = self.0.lock();
-            let now = Instant::now();
-            let (next, before) = last.unwrap_or((now, changes));
-            let rate = if changes == before { IDLE_BYTES_PER_S } else { BUSY_BYTES_PER_S };
-            let next = next.max(now) + Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate);
-            *last = Some((next, changes));
-            next
-        };
-        tokio::time::sleep_until(until).await;
     }
 }
 
@@ -126,18 +105,20 @@ impl Chains {
         let mut refilled: Vec<u64> = Vec::new();
         let mut news = self.table.news();
         loop {
-            for (target, chain) in self.table.led_by(&targets.ids()) {
+            let led = self.table.led_by(&targets.ids());
+            self.share_pace(&led);
+            self.forget_names();
+            for (target, chain) in led {
                 if running.len() >= CHAINS_AT_A_TIME {
                     break;
                 }
-                let lacks =
-                    |member: &&Member| member.is_refilling && !self.refilled.has(&chain, member.target);
-                let Some(member) = chain.others(target).find(lacks).cloned() else { continue };
+                let Some(member) = self.lacking(target, &chain).next().cloned() else { continue };
                 let Some(target) = targets.get(target).filter(|_| !refilled.contains(&chain.id)) else {
                     continue;
                 };
                 refilled.push(chain.id);
-                let refill = Refill { chains: Arc::clone(&self), target, chain, member };
+                let heads = AtomicU32::new(1);
+                let refill = Refill { chains: Arc::clone(&self), target, chain, member, heads };
                 running.spawn(refill.run());
             }
             self.metrics.refilling.set(running.len() as i64);
@@ -158,13 +139,29 @@ impl Chains {
     }
 }
 
+impl Chains {
+    /// Shares the time that clients leave among the data servers that are refilled.
+    fn share_pace(&self, led: &[(u64, Arc<Chain>)]) {
+        let lacking = led.iter().flat_map(|(target, chain)| self.lacking(*target, chain));
+        let members: BTreeSet<SocketAddr> = lacking.map(|member| member.address).collect();
+        self.pace.refills(members.len());
+    }
+
+    /// Sets the limit of all refills of this server, in bytes per second.
+    pub(crate) fn set_refill_rate(&self, rate: u64) {
+        self.pace.set_rate(rate);
+    }
+}
+
 impl Refill {
     /// Refills the member. Returns the chain's id.
     async fn run(self) -> u64 {
         let (id, version) = (self.chain.id, self.chain.version);
         let began = Instant::now();
         tracing::debug!(chain = %format!("{id:016x}"), version, member = %self.member.address, "refills a member");
-        match self.fill().await {
+        let filled = self.fill().await;
+        self.chains.progress.ended(id);
+        match filled {
             Ok((objects, is_by_logs)) => {
                 self.chains.refilled.add(&self.chain, self.member.target);
                 if is_by_logs {
@@ -194,12 +191,30 @@ impl Refill {
             Some(objects) => Ok((objects, true)),
             None => {
                 self.compares_all().await?;
+                self.chains.progress.begins(self.chain.id);
                 Ok((self.all().await?, false))
             }
         }
     }
 
     async fn all(&self) -> Result<u64, Stopped> {
+        let mut objects = 0;
+        match self.chains.names_of(&self.target, &self.chain).await? {
+            Some(names) => {
+                for name in names.iter() {
+                    self.still_leads()?;
+                    self.object(*name, None).await?;
+                    objects += 1;
+                }
+            }
+            None => objects = self.all_by_pages().await?,
+        }
+        self.remove_others().await?;
+        Ok(objects)
+    }
+
+    /// The objects of a chain that are too many to be listed before.
+    async fn all_by_pages(&self) -> Result<u64, Stopped> {
         let mut objects = 0;
         let mut after = None;
         loop {
@@ -212,11 +227,9 @@ impl Refill {
             }
             after = page.next();
             if after.is_none() {
-                break;
+                return Ok(objects);
             }
         }
-        self.remove_others().await?;
-        Ok(objects)
     }
 
     /// Removes the objects of the chain that only the member has: they were removed while it was away.

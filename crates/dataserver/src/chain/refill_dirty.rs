@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nfs::CallFailure;
@@ -86,6 +87,7 @@ impl Refill {
         loop {
             self.still_leads()?;
             let Some(page) = self.page_of_member(since, after).await? else { return Ok(None) };
+            self.heads.store(page.heads, Ordering::Relaxed);
             let is_empty = page.objects.is_empty();
             for object in page.objects {
                 let of = name(&object.object);
@@ -130,8 +132,8 @@ impl Refill {
 impl Chains {
     /// What the member here, on `target`, may have otherwise than the others of its chain.
     pub(crate) async fn dirty_regions(
-        &self,
-        target: &Target,
+        self: &Arc<Self>,
+        target: &Arc<Target>,
         args: &dirty_regions::Args,
     ) -> dirty_regions::Res {
         // What was under way when the member was taken out is in its log only once it has heard of that.
@@ -139,11 +141,13 @@ impl Chains {
         let _ = tokio::time::timeout(HEAR_TIME_MAX, heard).await;
         let chain = self.table.get(args.chain).filter(|chain| chain.version == args.version);
         let chain = chain.ok_or(Status::ChainWaits)?;
-        chain.member(target.id()).filter(|member| member.is_refilling).ok_or(Status::StaleChain)?;
-        let unknown = dirty_regions::ResOk { is_known: false, objects: vec![], done: true };
+        let own = chain.member(target.id()).filter(|member| member.is_refilling).ok_or(Status::StaleChain)?;
+        let heads = self.table.heads_that_refill(own.address);
+        let unknown = dirty_regions::ResOk { is_known: false, objects: vec![], done: true, heads };
         let was_in = target.chain_records().was_in(args.chain);
         if was_in == 0 || was_in < args.since {
             self.dirty.is_compared_whole(args.chain);
+            self.begin_names(target, chain);
             return Ok(unknown);
         }
         let page = self.dirty.own(args.chain, args.after.as_ref().map(name), PAGE);
@@ -151,6 +155,7 @@ impl Chains {
             is_known: true,
             objects: objects.iter().map(to_wire).collect(),
             done: !has_more,
+            heads,
         }))
     }
 

@@ -70,6 +70,11 @@ impl Chain {
         })
     }
 
+    /// True if a member lacks data, and gets it.
+    pub(crate) fn has_refilling(&self) -> bool {
+        self.members.iter().any(|member| member.is_refilling)
+    }
+
     /// The member that orders the changes; none: no member is in.
     pub(crate) fn head(&self) -> Option<&Member> {
         self.members.first().filter(|head| !head.is_refilling)
@@ -284,6 +289,24 @@ impl ChainTable {
         let leads = |chain: &Chain, target| chain.is_head(target) && !state.has_left(chain, target);
         let head = |chain: &Arc<Chain>| targets.iter().copied().find(|target| leads(chain, *target));
         state.chains.values().filter_map(|chain| Some((head(chain)?, Arc::clone(chain)))).collect()
+    }
+
+    /// Data servers that refill members at this address, as heads of their chains.
+    pub(crate) fn heads_that_refill(&self, address: SocketAddr) -> u32 {
+        let state = self.state.lock();
+        let is_refilled = |chain: &&Arc<Chain>| {
+            chain.members.iter().any(|member| member.is_refilling && member.address == address)
+        };
+        let refilled = state.chains.values().filter(is_refilled);
+        let heads: BTreeSet<SocketAddr> = refilled.filter_map(|chain| Some(chain.head()?.address)).collect();
+        u32::try_from(heads.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Chains that `target` is a member of, and of which a member is refilled.
+    pub(crate) fn refilled_with(&self, target: u64) -> Vec<Arc<Chain>> {
+        let state = self.state.lock();
+        let is_one = |chain: &&Arc<Chain>| chain.has_refilling() && chain.member(target).is_some();
+        state.chains.values().filter(is_one).cloned().collect()
     }
 
     /// The chain, if `target` is a member of it that serves, and its server has a lease.

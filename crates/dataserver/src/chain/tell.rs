@@ -6,6 +6,7 @@ use std::time::Duration;
 use wire::cluster::register::{LeftChain, Refilled};
 use wire::data;
 
+use super::RefillProgress;
 use crate::DataServer;
 
 impl DataServer {
@@ -47,6 +48,18 @@ impl DataServer {
             target.is_none_or(|target| !target.chain_records().is_about_to_say_loss(left.chain))
         });
         left
+    }
+
+    /// How far the refilling of members of the chains that this server leads is, for its registration: of those that are
+    /// compared whole.
+    #[must_use]
+    pub fn refill_progress(&self) -> RefillProgress {
+        self.chains.refill_progress(&self.targets)
+    }
+
+    /// Sets the limit of all refills of this server, in bytes per second; by default [`REFILL_RATE`](crate::REFILL_RATE).
+    pub fn set_refill_rate(&self, rate: u64) {
+        self.chains.set_refill_rate(rate);
     }
 
     /// Refills members of the chains that this server leads, for ever: a task of its own.

@@ -98,7 +98,7 @@ impl Objects {
 
     /// Puts the bytes of another member in place of a block, damaged or not. After them the block is zeros,
     /// as far as the object has it. `state`: the block is left alone if its state is another one by now, for
-    /// it was written meanwhile. Returns whether it was rewritten. Durable only after a commit.
+    /// it was written meanwhile. Returns whether it was rewritten. Durable.
     ///
     /// # Errors
     /// [`ObjectError`]: `TooLarge` for more bytes than a block has.
@@ -116,10 +116,10 @@ impl Objects {
         let name = object.name;
         let open = self.find(name)?;
         let _entered = self.enter(&open, object)?;
-        let mut changing = open.writing.lock();
+        let _alone = open.writing.lock();
         if self.state_of(&name, &open, block)? != state {
             return Ok(false);
         }
-        self.put_block(&name, &open, &mut changing, block, bytes, BlockSum::of).map(|()| true)
+        self.put_durably(&name, &open, block, bytes).map(|()| true)
     }
 }

@@ -311,9 +311,13 @@ impl Objects {
             }
         }
         let first = offset / BLOCK;
+        let was_damaged = file.has_damaged(&*self.disk, first, sums.len() as u64);
+        let was_damaged = was_damaged.map_err(|e| self.trouble("read the sums of", name, e))?;
         let write = || {
             // The sums first: where there is no room for them, no data have changed.
-            file.put(&*self.disk, first, &sums)?;
+            if !was_damaged {
+                file.put(&*self.disk, first, &sums)?;
+            }
             let mut at = offset;
             for piece in payload.segments() {
                 self.disk.write_all_at(&open.file, piece, at)?;
@@ -322,16 +326,30 @@ impl Objects {
             Ok(())
         };
         let blocks = first..end.div_ceil(BLOCK);
-        match write() {
-            Ok(()) => {
-                self.checksums.findings.mended(name, blocks);
-                Ok(())
-            }
-            Err(error) => {
-                self.mend_sums(name, open, blocks);
-                Err(self.trouble("write", name, error))
-            }
+        if let Err(error) = write() {
+            self.mend_sums(name, open, blocks);
+            return Err(self.trouble("write", name, error));
         }
+        if was_damaged {
+            self.put_after_data(name, open, || file.put(&*self.disk, first, &sums))?;
+        }
+        self.checksums.findings.mended(name, blocks);
+        Ok(())
+    }
+
+    /// Puts sums in place of those that say that blocks are damaged: after their data, and durably. A crash before that
+    /// leaves them damaged, and no crash after it makes them so again.
+    pub(crate) fn put_after_data(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        put: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), ObjectError> {
+        open.touch();
+        self.sync(name, open)?;
+        let sums = self.sum_file(name, open)?;
+        let is_put = put().and_then(|()| self.disk.sync_sums(&sums.0));
+        is_put.map_err(|error| self.sums_sync_failed(name, open, &error))
     }
 
     /// The sum of a block after `len` bytes are written at `from` in it. The block is verified before, unless
@@ -380,6 +398,9 @@ impl Objects {
         let mend = || {
             let mut buffer = self.pool.take(BLOCK_BYTES);
             for block in blocks.clone() {
+                if sums.get(&*self.disk, block)? == Ok(BlockSum::Damaged) {
+                    continue; // nothing vouches for what is left of it
+                }
                 let read = self.disk.read_at(&open.file, &mut buffer, block * BLOCK)?;
                 sums.put(&*self.disk, block, &[BlockSum::of(&buffer[..read])])?;
             }

@@ -1,13 +1,12 @@
 //! Mending: a block that is damaged or unreadable gets the bytes of another member of its chain.
 
-use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use host::Buffer;
 
 use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum, Unreadable};
-use super::change::Changing;
+use crate::epoch::ObjectRef;
 use crate::object::{ObjectName, OpenObject};
 use crate::objects::{ObjectError, Objects, end_of};
 
@@ -42,7 +41,7 @@ impl Objects {
         Ok(buffer.freeze())
     }
 
-    /// The bytes of a block as they are, whether they fit their sum or not; none of a block that is unreadable.
+    /// The bytes of a block as they are, whether they fit their sum or not; none of a block that is unreadable or cut off.
     pub(crate) fn raw_block(&self, name: ObjectName, block: u64) -> Result<Bytes, ObjectError> {
         self.check()?;
         let open = self.find(name)?;
@@ -69,7 +68,7 @@ impl Objects {
         let sum = sums.get(&*self.disk, block).map_err(|e| self.trouble("read the sums of", &name, e))?;
         Ok(match sum {
             Ok(sum @ BlockSum::Crc { len, .. }) if sum.matches(&bytes) => Some(bytes.slice(..len as usize)),
-            Ok(BlockSum::Zeros) if BlockSum::Zeros.matches(&bytes) => Some(Bytes::new()),
+            // Eight lost bytes of a sum file are the sum of zeros, too, and a block that was not refilled yet is zeros.
             _ => None,
         })
     }
@@ -122,7 +121,7 @@ impl Objects {
 
     /// Writes a mended block: its bytes, durably, and then its sum. No change is noted: a crash in between leaves a block
     /// that does not fit its sum, as before, and is mended again, where one of a noted region would be summed as it is.
-    fn put_durably(
+    pub(super) fn put_durably(
         &self,
         name: &ObjectName,
         open: &OpenObject,
@@ -131,18 +130,18 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let fail = |e| self.trouble("rewrite a block of", name, e);
         let (offset, whole) = self.whole_block(name, open, block, bytes)?;
-        self.disk.write_all_at(&open.file, &whole, offset).map_err(fail)?;
-        open.touch();
-        self.sync(name, open)?;
         let (sums, sum) = (self.sum_file(name, open)?, BlockSum::of(&whole));
-        if sums.get(&*self.disk, block).map_err(fail)? != Ok(sum) {
-            sums.put(&*self.disk, block, &[sum]).map_err(fail)?;
-        }
+        self.disk.write_all_at(&open.file, &whole, offset).map_err(fail)?;
+        self.put_after_data(name, open, || match sums.get(&*self.disk, block)? == Ok(sum) {
+            true => Ok(()),
+            false => sums.put(&*self.disk, block, &[sum]),
+        })?;
         self.checksums.findings.mended(name, block..block + 1);
         Ok(())
     }
 
-    /// The offset of a block, and these bytes with zeros after them, as far as the object has it.
+    /// The offset of a block, and these bytes with zeros after them, as far as the object has it: an object does not get longer
+    /// by them.
     fn whole_block(
         &self,
         name: &ObjectName,
@@ -156,23 +155,46 @@ impl Objects {
         let offset = offset_of(block)?;
         let len = open.file.metadata().map_err(|e| self.trouble("look at", name, e))?.len();
         let had = len.saturating_sub(offset).min(BLOCK) as usize;
-        let mut whole = self.pool.take(bytes.len().max(had));
+        let bytes = &bytes[..bytes.len().min(had)];
+        let mut whole = self.pool.take(had);
         whole[..bytes.len()].copy_from_slice(bytes);
         whole[bytes.len()..].fill(0);
         Ok((offset, whole))
     }
 
-    /// Takes a block that is damaged at all members: its bytes are kept as they are, and reads of it fail here, too.
-    pub(crate) fn keep_damaged(&self, name: ObjectName, block: u64, bytes: &[u8]) -> Result<(), ObjectError> {
+    /// Takes a block that is damaged at all members that are in: reads of it fail here, too. It gets these bytes, which may be
+    /// right for the most part, unless there are none, or its own are sound: these may be the last good ones, for an operator.
+    pub(crate) fn keep_damaged(
+        &self,
+        object: ObjectRef,
+        block: u64,
+        bytes: &[u8],
+    ) -> Result<(), ObjectError> {
         self.check()?;
+        offset_of(block)?;
+        let name = object.name;
         let open = self.find(name)?;
+        let _entered = self.enter(&open, object)?;
         let mut changing = open.writing.lock();
+        let fail = |e| self.trouble("take a damaged block of", &name, e);
+        let (offset, whole) = self.whole_block(&name, &open, block, bytes)?;
+        if whole.is_empty() {
+            return Ok(()); // it was cut off
+        }
         let sums = self.sum_file(&name, &open)?;
+        let own = sums.get(&*self.disk, block).map_err(fail)?;
+        let is_sound =
+            || matches!(own, Ok(BlockSum::Crc { .. })) && self.verified(&name, &open, block).is_ok();
+        let keeps_own = bytes.is_empty() || is_sound();
         // First, and durably: no crash makes the block a sound one.
-        let is_put =
-            sums.put(&*self.disk, block, &[BlockSum::Damaged]).and_then(|()| self.disk.sync_sums(&sums.0));
-        is_put.map_err(|e| self.trouble("write the sums of", &name, e))?;
-        self.put_block(&name, &open, &mut changing, block, bytes, |_| BlockSum::Damaged)?;
+        let is_put = sums.put(&*self.disk, block, &[BlockSum::Damaged]);
+        is_put.and_then(|()| self.disk.sync_sums(&sums.0)).map_err(fail)?;
+        if !keeps_own {
+            let range = offset..offset + whole.len() as u64;
+            self.note_change(&name, &mut changing, range, false)?;
+            self.disk.write_all_at(&open.file, &whole, offset).map_err(fail)?;
+            open.touch();
+        }
         drop(changing);
         self.damaged(&name, &open, block);
         Ok(())
@@ -194,34 +216,5 @@ impl Objects {
         self.replace_sum(&name, &open, block, &buffer[..read])?;
         self.checksums.findings.mended(&name, block..block + 1);
         Ok(true)
-    }
-
-    /// Writes a block whole, with the sum that `sum` gives for its bytes. After `bytes` the block is zeros, as far as the object has it.
-    pub(super) fn put_block(
-        &self,
-        name: &ObjectName,
-        open: &OpenObject,
-        changing: &mut Changing,
-        block: u64,
-        bytes: &[u8],
-        sum: fn(&[u8]) -> BlockSum,
-    ) -> Result<(), ObjectError> {
-        let fail = |e| self.trouble("rewrite a block of", name, e);
-        let len = open.file.metadata().map_err(fail)?.len();
-        let (offset, whole) = self.whole_block(name, open, block, bytes)?;
-        let Range { start, end } = offset..offset + whole.len() as u64;
-        self.note_change(name, changing, start..end, end > len)?;
-        let sums = self.sum_file(name, open)?;
-        let write = || {
-            sums.put(&*self.disk, block, &[sum(&whole)])?;
-            self.disk.write_all_at(&open.file, &whole, offset)
-        };
-        let outcome = write();
-        match &outcome {
-            Ok(()) => self.checksums.findings.mended(name, block..block + 1),
-            Err(_) => self.mend_sums(name, open, block..block + 1),
-        }
-        open.touch();
-        outcome.map_err(fail)
     }
 }

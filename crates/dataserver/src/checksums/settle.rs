@@ -160,7 +160,12 @@ impl Objects {
         Ok(Some(Synced { name: *name, _open: Some(open), up_to }))
     }
 
-    fn sums_sync_failed(&self, name: &ObjectName, open: &OpenObject, error: &std::io::Error) -> ObjectError {
+    pub(super) fn sums_sync_failed(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        error: &std::io::Error,
+    ) -> ObjectError {
         let target = self.root.path().display();
         if answer_to(error) == ObjectError::NoSpace {
             // Sums may be lost, and no data.
@@ -260,7 +265,7 @@ impl Objects {
         for (i, old) in old.into_iter().enumerate() {
             let from = (i * BLOCK_BYTES).min(read);
             let bytes = &buffer[from..read.min(from + BLOCK_BYTES)];
-            // One that is known to be damaged stays so: its bytes were never those of a write.
+            // One that is known to be damaged stays so: after a write of its bytes its sum is another one, durably.
             if old != Ok(BlockSum::Damaged) && !old.is_ok_and(|sum| sum.matches(bytes)) {
                 let sums = self.sum_file(name, open)?;
                 sums.put(&*self.disk, first + i as u64, &[BlockSum::of(bytes)]).map_err(fail)?;

@@ -36,14 +36,14 @@ impl Objects {
                 edges.push((block, self.sum_without(name, open, block, from, to)?));
             }
         }
-        let changed = || {
-            sums.clear(&*self.disk, first, last + 1 - first).map_err(fail)?;
-            for (block, sum) in &edges {
-                sums.put(&*self.disk, *block, &[*sum]).map_err(fail)?;
-            }
-            zero(offset, end - offset)
+        let put = || {
+            sums.clear(&*self.disk, first, last + 1 - first)?;
+            edges.iter().try_for_each(|(block, sum)| sums.put(&*self.disk, *block, &[*sum]))
         };
-        let outcome = changed();
+        let outcome = match sums.has_damaged(&*self.disk, first, last + 1 - first).map_err(fail)? {
+            true => zero(offset, end - offset).and_then(|()| self.put_after_data(name, open, put)),
+            false => put().map_err(fail).and_then(|()| zero(offset, end - offset)),
+        };
         match &outcome {
             Ok(()) => self.checksums.findings.mended(name, first..last + 1),
             Err(_) => self.mend_sums(name, open, first..last + 1),

@@ -104,6 +104,17 @@ impl SumFile {
         Ok(sums)
     }
 
+    /// True if one of `count` blocks from `first` on is known to be damaged.
+    pub(crate) fn has_damaged(&self, disk: &dyn Disk, first: u64, count: u64) -> io::Result<bool> {
+        let count = count.min(self.blocks()?.saturating_sub(first));
+        let mut found = false;
+        self.each(disk, first, count, |_, sum| {
+            found = sum == Ok(BlockSum::Damaged);
+            !found
+        })?;
+        Ok(found)
+    }
+
     /// Writes the sums of the blocks from `first` on.
     pub(crate) fn put(&self, disk: &dyn Disk, first: u64, sums: &[BlockSum]) -> io::Result<()> {
         let mut bytes = [0; CHUNK * SUM_BYTES];

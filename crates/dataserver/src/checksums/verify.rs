@@ -91,7 +91,8 @@ impl Objects {
     /// Judges blocks that were read while no write was under way. The caller has `writing`.
     fn judge(&self, name: &ObjectName, open: &OpenObject, mut found: Blocks<'_>) -> Result<(), ObjectError> {
         while let Some(Unfit { block, sum }) = self.first_unfit(name, open, &found)? {
-            if !self.is_doubtful(name, open, block) {
+            // One that is known to be damaged is so after a crash, too: its sum is replaced durably (`put_after_data`).
+            if sum == Ok(BlockSum::Damaged) || !self.is_doubtful(name, open, block) {
                 match sum {
                     Ok(_) => return Err(self.damaged(name, open, block)),
                     // Another member knows the bytes; here they could not be verified.

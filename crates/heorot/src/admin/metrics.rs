@@ -92,6 +92,7 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         ("deferred_ops", "Truncations and removals that have not reached every object", status.deferred_ops),
         ("chains", "Chains of targets that keep copies of the same data", status.chains.count),
         ("chains_refilling", "Chains whose members lack data, and get it", status.chains.refilling),
+        ("chains_refill_left_bytes", "Bytes that members of chains lack", status.chains.refill.left_bytes),
         ("chains_in_one_zone", "Chains with copies that share a zone", status.chains.in_one_zone),
         (
             "chains_in_other_pools",

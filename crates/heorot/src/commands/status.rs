@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::Liveness;
 use host::{size, time};
-use metaserver::status::{Finding, Health, Verdict};
+use metaserver::status::{Finding, Health, Refill, Verdict};
 
 use crate::admin::api::{DataServerStatus, Status, Target};
 use crate::admin::client::AdminClient;
@@ -74,6 +74,21 @@ fn alone(here: &DataServerStatus) -> String {
     out
 }
 
+/// Characters of the bar.
+const BAR_WIDTH: usize = 20;
+
+/// How far the refilling is, as a bar and in words.
+fn refilling(refill: &Refill, percent: u8) -> String {
+    let done = usize::from(percent) * BAR_WIDTH / 100;
+    let bar = format!("[{:-<BAR_WIDTH$}]", "#".repeat(done));
+    let (left, rate) = (size::show(refill.left_bytes), size::show(refill.bytes_per_second));
+    let time = match refill.seconds_left() {
+        Some(seconds) => format!(", about {} more", time::show_rounded(Duration::from_secs(seconds.max(1)))),
+        None => String::new(),
+    };
+    format!("{bar} {percent} % of the refilling, {left} left at {rate}/s{time}")
+}
+
 fn table(status: &Status) -> String {
     let mut out = verdict(&status.health);
     let line = |out: &mut String, text: std::fmt::Arguments<'_>| {
@@ -110,6 +125,9 @@ fn table(status: &Status) -> String {
                 chains.count, chains.refilling, chains.moving, chains.incomplete, chains.waiting
             ),
         );
+    }
+    if let Some(percent) = chains.refill.percent() {
+        line(&mut out, format_args!("         {}", refilling(&chains.refill, percent)));
     }
     if chains.in_other_pools > 0 {
         let count = chains.in_other_pools;
@@ -302,6 +320,19 @@ balance: 9 to 12 objects on a target
         let none = table(&Status { data_servers: vec![], health: Health::default(), ..status });
         assert!(none.starts_with("healthy\n\n"), "{none}");
         assert!(none.ends_with("no data servers: start one with heorot ds\n"));
+    }
+
+    #[test]
+    fn refilling_is_shown_as_a_bar_with_the_rate_and_the_time_left() {
+        let mut refill = Refill { done_bytes: 3 << 30, left_bytes: 9 << 30, bytes_per_second: 64 << 20 };
+        let shown = |refill: &Refill| refill.percent().map(|percent| refilling(refill, percent));
+        let expected =
+            "[#####---------------] 25 % of the refilling, 9 GiB left at 64 MiB/s, about 2 min more";
+        assert_eq!(shown(&refill).as_deref(), Some(expected));
+        refill.bytes_per_second = 0;
+        assert!(shown(&refill).unwrap().ends_with("9 GiB left at 0 B/s"));
+        refill.left_bytes = 0;
+        assert_eq!(shown(&refill), None, "nothing is left");
     }
 
     #[test]

@@ -9,9 +9,9 @@ use toml::de::DeValue;
 use super::admin::{self, AdminConfig};
 use super::{ConfigError, Document, LOG, Parsed, Reader, address, log, path, paths, size, string};
 use command_line::logging;
-use dataserver::Checks;
+use dataserver::{Checks, REFILL_RATE};
 
-pub(crate) const KEYS: [&str; 15] = [
+pub(crate) const KEYS: [&str; 16] = [
     "listen",
     "advertise",
     "service_address",
@@ -22,6 +22,7 @@ pub(crate) const KEYS: [&str; 15] = [
     "targets",
     "scrub_time",
     "scrub_rate",
+    "refill_rate",
     "admin",
     "admin_group",
     "admin_token_file",
@@ -48,6 +49,8 @@ pub(crate) struct DsConfig {
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
     pub checks: Checks,
+    /// Bytes per second that members of chains are refilled with.
+    pub refill_rate: u64,
     pub admin: AdminConfig,
     pub name: Option<String>,
     pub log: String,
@@ -108,6 +111,12 @@ impl DsConfig {
                 paths,
             )?,
             checks: checks(&r)?,
+            refill_rate: r
+                .optional("refill_rate", "bytes in a second, such as \"256MiB\"", |v| match size(v)? {
+                    0 => Err("copies would never come back".into()),
+                    rate => Ok(rate),
+                })?
+                .unwrap_or(REFILL_RATE),
             admin: admin::read(&r, ADMIN_DEFAULT)?,
             name: r.optional("name", "a name of at most 64 bytes, such as \"ds5\"", |v| {
                 crate::node::name::parse(&string(v)?)
@@ -208,6 +217,7 @@ mod tests {
             ),
             ("zone = 'rack 1'\ntargets = ['/a']", "`zone` is not right: \"rack 1\" has ' ' in it"),
             ("scrub_rate = 0\ntargets = ['/a']", "`scrub_rate` is not right: nothing would be read"),
+            ("refill_rate = 0\ntargets = ['/a']", "`refill_rate` is not right: copies would never come back"),
             ("scrub_time = 'soon'\ntargets = ['/a']", "`scrub_time` is not right"),
             ("target = ['/a']", "there is no key `target`; did you mean `targets`?"),
         ];

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::{Begin, Squash};
-use dataserver::{Checks, SharedTrash};
+use dataserver::{Checks, REFILL_RATE, SharedTrash};
 use host::SystemEntropy;
 use metaserver::ExportChange;
 
@@ -187,6 +187,7 @@ async fn start_ds(
         data_dir,
         config: None,
         checks: Checks::default(),
+        refill_rate: REFILL_RATE,
         shared_trash: shared_trash.clone(),
     };
     RunningDs::start(settings, secret).await

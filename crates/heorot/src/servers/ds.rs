@@ -50,6 +50,8 @@ pub(crate) struct DsSettings {
     /// Its file, which can get more targets; none: heorot up gives it its target.
     pub config: Option<PathBuf>,
     pub checks: Checks,
+    /// Bytes per second that members of chains are refilled with.
+    pub refill_rate: u64,
     /// The trash of other data servers' targets in this process.
     pub shared_trash: SharedTrash,
 }
@@ -89,6 +91,11 @@ async fn sweep(server: Arc<DataServer>) {
     }
 }
 
+fn set_rates(data_server: &DataServer, checks: Checks, refill_rate: u64) {
+    data_server.set_checks(checks);
+    data_server.set_refill_rate(refill_rate);
+}
+
 impl RunningDs {
     /// Opens the targets, listens, and registers from then on.
     pub(crate) async fn start(settings: DsSettings, secret: &Secret) -> Result<Self, Failure> {
@@ -109,7 +116,7 @@ impl RunningDs {
             DataServer::open(config, lengths, Arc::new(SystemClock::default()), entropy)
         });
         let data_server = Arc::new(opened.await??);
-        data_server.set_checks(settings.checks);
+        set_rates(&data_server, settings.checks, settings.refill_rate);
         let metrics = Arc::clone(data_server.metrics());
         let (programs, limits) = (data_server.programs(), Limits::default());
         let server = match settings.socket {
@@ -140,6 +147,11 @@ impl RunningDs {
             refiller,
             caretaker,
         })
+    }
+
+    /// Sets rates that its file has now.
+    pub(crate) fn set_rates(&self, checks: Checks, refill_rate: u64) {
+        set_rates(&self.data_server, checks, refill_rate);
     }
 
     /// Stops the server. Then brings what it has written to the disk, for [`SETTLE_TIME_MAX`] at most: the next process
@@ -194,6 +206,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         targets: config.targets.clone(),
         config: Some(args.config.clone()),
         checks: config.checks,
+        refill_rate: config.refill_rate,
         shared_trash: SharedTrash::default(),
     };
     let running = RunningDs::start(settings, &secret).await?;
@@ -208,7 +221,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
     }
     tokio::select! {
         () = signals.stop() => {}
-        () = reload::data_server(hangups, &args.config, &config, running.more_targets.as_ref()) => {}
+        () = reload::data_server(hangups, &args.config, &config, &running) => {}
     }
     running.stop().await;
     Ok(())

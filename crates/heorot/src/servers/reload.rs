@@ -12,8 +12,8 @@ use metaserver::Metaserver;
 use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
 use crate::config::{self, ConfigError};
+use crate::servers::ds::RunningDs;
 use crate::servers::idmap::{IdmapFiles, LOOK_EVERY};
-use crate::servers::more_targets::MoreTargets;
 use command_line::logging;
 use command_line::signals::Hangups;
 
@@ -48,13 +48,8 @@ pub(crate) async fn metaserver(
     }
 }
 
-/// Reloads a data server's file at SIGHUP: serves the targets that it names and that are new.
-pub(crate) async fn data_server(
-    mut hangups: Hangups,
-    file: &Path,
-    started: &DsConfig,
-    more_targets: Option<&Arc<MoreTargets>>,
-) {
+/// Reloads a data server's file at SIGHUP: its rates, and the targets that it names and that are new.
+pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsConfig, running: &RunningDs) {
     loop {
         hangups.next().await;
         if let Some(new) = read_again(file, DsConfig::parse) {
@@ -66,12 +61,12 @@ pub(crate) async fn data_server(
                 ("metaserver", new.metaservers != started.metaservers),
                 ("secret_file", new.secret_file != started.secret_file),
                 ("data_dir", new.data_dir != started.data_dir),
-                ("scrub_time or scrub_rate", new.checks != started.checks),
                 ("admin, admin_group or admin_token_file", new.admin != started.admin),
                 ("name", new.name != started.name),
             ]);
             logging::set(&new.log);
-            if let Some(more_targets) = more_targets {
+            running.set_rates(new.checks, new.refill_rate);
+            if let Some(more_targets) = &running.more_targets {
                 more_targets.follow(&new.targets).await;
             }
             tracing::info!(file = %file.display(), "configuration read again");

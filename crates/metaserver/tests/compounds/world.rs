@@ -95,6 +95,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         chains_of_map: 0,
         refilled: vec![],
         left: vec![],
+        refill: register::Refill::default(),
     };
     // The first answer tells it whom to obey.
     for _ in 0..2 {

@@ -36,6 +36,21 @@ xdr_struct! {
         pub refilled: Vec<Refilled>,
         /// Chains that members on its targets have left: they serve them no more in these versions.
         pub left: Vec<LeftChain>,
+        /// Refilling of members of the chains that it leads.
+        pub refill: Refill,
+    }
+
+    /// How far the refilling of members is that are compared whole.
+    #[derive(Copy, Default)]
+    pub struct Refill {
+        /// Such members.
+        pub members: u64,
+        /// Bytes of their chains.
+        pub bytes: u64,
+        /// Bytes of them that are still to be compared.
+        pub left: u64,
+        /// Bytes compared with all members since the start of the process.
+        pub compared: u64,
     }
 
     /// A chain that a member has left, since the member lacks data of it.

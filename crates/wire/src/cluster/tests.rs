@@ -40,6 +40,7 @@ fn calls() -> Vec<Call> {
             chains_of_map: 6,
             refilled: vec![register::Refilled { chain: 1, version: 2, target: 3 }; 2],
             left: vec![register::LeftChain { chain: 4, version: 5, target: 6 }],
+            refill: register::Refill { members: 2, bytes: 1 << 41, left: 1 << 40, compared: 3 },
         }),
         Call::Size(size::Args { handle: Bytes::from_static(&[4; 45]) }),
         Call::Status(cluster_status::Args {}),

@@ -45,6 +45,8 @@ xdr_struct! {
         pub objects: Vec<DirtyObject>,
         /// True if the list ends here.
         pub done: bool,
+        /// Data servers that refill targets of this one now: each takes its part of what clients leave.
+        pub heads: u32,
     }
 }
 

@@ -162,6 +162,7 @@ fn replies() -> Vec<Reply> {
                 2
             ],
             done: false,
+            heads: 3,
         })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),
         Reply::Seek(Ok(seek::ResOk { found: Some(9) })),

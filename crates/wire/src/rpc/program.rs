@@ -35,6 +35,7 @@ macro_rules! program {
 
         /// Procedure with its arguments.
         #[derive(Debug, Clone, PartialEq, Eq)]
+        #[allow(clippy::large_enum_variant)] // decoded once, and taken apart at once
         pub enum Call { $($(#[$meta])* $variant($module::Args),)+ }
 
         impl Call {

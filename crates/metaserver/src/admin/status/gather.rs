@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use cluster::{AdminError, GroupReport, NodeReport, TargetReport, id_text};
+use cluster::{AdminError, GroupReport, NodeReport, Refilling, TargetReport, id_text};
 use namespace::{Chain, ChainId, DataServerId, MemberState, NodeKey, NodeState, TargetId, read};
 use replica::NodeId;
 use wire::data::TargetCondition;
 
 use super::{
-    Chains, DataServer, Metaserver as Member, Refused, ServiceAddress, States, Status, Target, health,
+    Chains, DataServer, Metaserver as Member, Refill, Refused, ServiceAddress, States, Status, Target, health,
 };
 use crate::Metaserver;
 use crate::admin::stripe::server_failed;
@@ -114,7 +114,8 @@ impl Metaserver {
                     chain.members.iter().any(|member| map.pool_of(member.target) != chain.pool)
                 };
                 let in_other_pools = all.values().filter(is_elsewhere).count() as u64;
-                Chains { in_doubt: in_doubt as u64, in_one_zone, in_other_pools, ..counted }
+                let refill = refill(&all, self.cluster.data_servers.refilling());
+                Chains { in_doubt: in_doubt as u64, in_one_zone, in_other_pools, refill, ..counted }
             },
             pools_without_place: self.cluster.pools_without_place()?,
             drains_without_place: self.cluster.drains_without_place(),
@@ -183,10 +184,6 @@ fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
     let with = |state| all.values().filter(|chain| chain.with_state(state).next().is_some()).count() as u64;
     let is_whole = |chain: &&Chain| chain.with_state(MemberState::In).count() >= usize::from(chain.copies);
     let is_refilled = |chain: &&Chain| chain.with_state(MemberState::Refilling).next().is_some();
-    let is_incomplete = |chain: &Chain| {
-        let is_away = chain.with_state(MemberState::Away).next().is_some();
-        is_away || chain.members.len() < usize::from(chain.copies)
-    };
     let moving = all.values().filter(is_whole).filter(is_refilled).count() as u64;
     Chains {
         count: all.len() as u64,
@@ -198,7 +195,26 @@ fn chains(all: &BTreeMap<ChainId, Chain>, copies_of_new_files: u8) -> Chains {
         in_one_zone: 0,
         in_other_pools: 0,
         copies_of_new_files,
+        refill: Refill::default(),
     }
+}
+
+/// How far the refilling is. Chains whose members are still to be replaced have as many bytes as the others, about.
+fn refill(all: &BTreeMap<ChainId, Chain>, refilling: Refilling) -> Refill {
+    let is_next =
+        |chain: &&Chain| is_incomplete(chain) && chain.with_state(MemberState::Refilling).next().is_none();
+    let next = all.values().filter(is_next).count() as u64;
+    Refill {
+        done_bytes: refilling.done,
+        left_bytes: refilling.left.saturating_add(refilling.bytes_of_chain().saturating_mul(next)),
+        bytes_per_second: refilling.per_second,
+    }
+}
+
+/// True if a member is away, or if there are fewer members than copies.
+fn is_incomplete(chain: &Chain) -> bool {
+    let is_away = chain.with_state(MemberState::Away).next().is_some();
+    is_away || chain.members.len() < usize::from(chain.copies)
 }
 
 fn target(report: &TargetReport) -> Target {

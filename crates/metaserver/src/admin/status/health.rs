@@ -274,7 +274,7 @@ fn chains(status: &Status, findings: &mut Findings) {
         findings.add(
             Verdict::Degraded,
             format!("{refilling} of {count} chains of targets are refilled"),
-            "wait; data servers count the bytes (heorot_chain_refilled_bytes_total)",
+            "wait; heorot status shows how far it is, and `refill_rate` in ds.toml is the limit of each data server",
         );
     }
 }

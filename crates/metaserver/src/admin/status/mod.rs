@@ -100,6 +100,37 @@ pub struct Chains {
     /// Copies of new files in directories without a stripe policy.
     #[serde(default)]
     pub copies_of_new_files: u8,
+    /// How far the refilling of members is.
+    #[serde(default)]
+    pub refill: Refill,
+}
+
+/// Refilling of members of chains that are compared whole: after a lost target, or a move.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refill {
+    /// Bytes that members have been compared with since nothing was left.
+    pub done_bytes: u64,
+    /// Bytes that members are still to be compared with, also those of chains whose members are still to be replaced, by
+    /// estimate.
+    pub left_bytes: u64,
+    /// Bytes compared in a second, over the last ten.
+    pub bytes_per_second: u64,
+}
+
+impl Refill {
+    /// Share of what is done, in percent; none: nothing is left.
+    #[must_use]
+    pub fn percent(&self) -> Option<u8> {
+        let all = u128::from(self.done_bytes) + u128::from(self.left_bytes);
+        let percent = (u128::from(self.done_bytes) * 100).checked_div(all).filter(|_| self.left_bytes > 0)?;
+        u8::try_from(percent).ok()
+    }
+
+    /// Time left at the present rate, in seconds; none: it is not known.
+    #[must_use]
+    pub fn seconds_left(&self) -> Option<u64> {
+        self.left_bytes.checked_div(self.bytes_per_second).filter(|_| self.left_bytes > 0)
+    }
 }
 
 /// Refused clients.
