@@ -140,8 +140,8 @@ impl Objects {
         Ok(())
     }
 
-    /// The offset of a block, and these bytes with zeros after them, as far as the object has it: an object does not get longer
-    /// by them.
+    /// The offset of a block, and these bytes with zeros after them, as far as the object has it. An object that has lost its end
+    /// gets it back.
     fn whole_block(
         &self,
         name: &ObjectName,
@@ -155,8 +155,7 @@ impl Objects {
         let offset = offset_of(block)?;
         let len = open.file.metadata().map_err(|e| self.trouble("look at", name, e))?.len();
         let had = len.saturating_sub(offset).min(BLOCK) as usize;
-        let bytes = &bytes[..bytes.len().min(had)];
-        let mut whole = self.pool.take(had);
+        let mut whole = self.pool.take(bytes.len().max(had));
         whole[..bytes.len()].copy_from_slice(bytes);
         whole[bytes.len()..].fill(0);
         Ok((offset, whole))
@@ -177,10 +176,12 @@ impl Objects {
         let _entered = self.enter(&open, object)?;
         let mut changing = open.writing.lock();
         let fail = |e| self.trouble("take a damaged block of", &name, e);
-        let (offset, whole) = self.whole_block(&name, &open, block, bytes)?;
-        if whole.is_empty() {
+        let len = open.file.metadata().map_err(fail)?.len();
+        let had = len.saturating_sub(offset_of(block)?).min(BLOCK) as usize;
+        if had == 0 {
             return Ok(()); // it was cut off
         }
+        let (offset, whole) = self.whole_block(&name, &open, block, &bytes[..bytes.len().min(had)])?;
         let sums = self.sum_file(&name, &open)?;
         let own = sums.get(&*self.disk, block).map_err(fail)?;
         let is_sound =
