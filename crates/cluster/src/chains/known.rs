@@ -194,6 +194,13 @@ impl Targets for Known {
         self.best_place(chain, instead_of, |_| true)
     }
 
+    fn servers_in(&self, chain: &Chain, without: TargetId) -> usize {
+        let others = chain.with_state(MemberState::In).filter(|other| *other != without);
+        let servers: BTreeSet<_> =
+            others.map(|target| self.sites.get(target).map(|site| site.server)).collect();
+        servers.len()
+    }
+
     fn is_overdue(&self, member: &ChainMember) -> bool {
         self.away(member) >= self.replace_after
     }

@@ -36,6 +36,9 @@ pub(crate) trait Targets {
     /// A target to take the place of one in this chain, on a data server that has no other member of it.
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId>;
 
+    /// Data servers of the members that are in, but for this one: what one of them keeps twice is one copy.
+    fn servers_in(&self, chain: &Chain, without: TargetId) -> usize;
+
     /// True if the member has been away for so long that another target takes its place.
     fn is_overdue(&self, member: &ChainMember) -> bool;
 
@@ -63,13 +66,13 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
     let state_now = |target| present.members.iter().find(|member| member.target == target).map(|m| m.state);
     let copies = usize::from(present.copies);
     let others_in = |target| present.with_state(MemberState::In).any(|other| other != target);
-    let count_others_in =
-        |target| present.with_state(MemberState::In).filter(|other| *other != target).count();
+    let are_copies_elsewhere = |target| targets.servers_in(present, target) >= copies;
     // One without copies moves as a whole.
     let alone = present.members.first().filter(|_| copies == 1 && present.members.len() == 1);
     if let Some(only) = alone.filter(|only| targets.presence(present, only.target) == Presence::Draining) {
         return targets.substitute(present, only.target).map(ChainStep::Add);
     }
+    let count_in = present.with_state(MemberState::In).count();
     let with_data = present.members.iter().filter(|member| member.state != MemberState::Away).count();
     for member in recorded.members.iter().filter(|member| others_in(member.target)) {
         let target = member.target;
@@ -79,7 +82,7 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
         };
         match (member.state, state_now(target)?, presence) {
             // It has stopped, and others have its place.
-            (_, MemberState::Away, Presence::Draining) if count_others_in(target) >= copies => {
+            (_, MemberState::Away, Presence::Draining) if are_copies_elsewhere(target) => {
                 return Some(ChainStep::Drop(target));
             }
             // It has left for want of room, and would again.
@@ -102,12 +105,11 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
                 return Some(ChainStep::Return(target));
             }
             // Another one has its place already, or will have it when it is refilled.
-            (MemberState::Away, ..)
-                if present.members.len() > copies && count_others_in(target) >= copies =>
-            {
+            (MemberState::Away, ..) if present.members.len() > copies && are_copies_elsewhere(target) => {
                 return Some(ChainStep::Drop(target));
             }
-            (MemberState::Away, ..) if present.members.len() > copies && with_data >= copies => {}
+            (MemberState::Away, ..)
+                if present.members.len() > copies && with_data >= copies && with_data > count_in => {}
             (MemberState::Away, _, presence) => {
                 let is_over = presence == Presence::Lost || targets.is_overdue(member);
                 if is_over && let Some(by) = targets.substitute(present, target) {
@@ -118,7 +120,7 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
                 return Some(ChainStep::Leave(target));
             }
             (MemberState::In, MemberState::In, Presence::Draining) => {
-                if count_others_in(target) >= copies {
+                if are_copies_elsewhere(target) {
                     return Some(ChainStep::Drop(target));
                 }
                 if present.members.len() <= copies
@@ -138,8 +140,9 @@ pub(crate) fn next_step(recorded: &Chain, present: &Chain, targets: &dyn Targets
         return Some(ChainStep::Add(by));
     }
     // The server that drained serves again. A member that moves is the one to be dropped, once it is heard of.
-    let surplus = present.with_state(MemberState::In).nth(copies).filter(|_| present.leaving.is_none());
-    surplus.map(ChainStep::Drop)
+    let has_surplus = count_in > copies && present.leaving.is_none();
+    let surplus = present.with_state(MemberState::In).filter(|_| has_surplus);
+    surplus.max_by_key(|target| targets.servers_in(present, *target)).map(ChainStep::Drop)
 }
 
 #[cfg(test)]

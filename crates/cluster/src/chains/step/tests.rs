@@ -16,6 +16,8 @@ struct Table<'a> {
     is_overdue: bool,
     may_be_tried: bool,
     other_pool: Option<PoolId>,
+    /// Targets of one data server; each other one has its own.
+    of_one_server: &'a [u64],
 }
 
 /// As the table, and target 1 has no room.
@@ -36,6 +38,10 @@ impl Targets for Full1<'_> {
 
     fn substitute(&self, chain: &Chain, instead_of: TargetId) -> Option<TargetId> {
         self.0.substitute(chain, instead_of)
+    }
+
+    fn servers_in(&self, chain: &Chain, without: TargetId) -> usize {
+        self.0.servers_in(chain, without)
     }
 
     fn is_overdue(&self, member: &ChainMember) -> bool {
@@ -62,6 +68,13 @@ impl Targets for Table<'_> {
 
     fn substitute(&self, chain: &Chain, _: TargetId) -> Option<TargetId> {
         (!chain.has(TargetId(9))).then_some(TargetId(9))
+    }
+
+    fn servers_in(&self, chain: &Chain, without: TargetId) -> usize {
+        let others = chain.with_state(In).filter(|other| *other != without);
+        let server =
+            |target: TargetId| if self.of_one_server.contains(&target.0) { u64::MAX } else { target.0 };
+        others.map(server).collect::<std::collections::BTreeSet<u64>>().len()
     }
 
     fn is_overdue(&self, _: &ChainMember) -> bool {
@@ -91,7 +104,7 @@ fn step(
     presence: &[Presence],
     is_overdue: bool,
 ) -> Option<ChainStep> {
-    let table = Table { presence, is_overdue, may_be_tried: false, other_pool: None };
+    let table = Table { presence, is_overdue, may_be_tried: false, other_pool: None, of_one_server: &[] };
     next_step(&chain(recorded, 2), &chain(present, 2), &table)
 }
 
@@ -146,7 +159,13 @@ fn a_full_member_stays_in_and_is_taken_back_at_intervals_or_replaced() {
         next_step(
             &left,
             &left,
-            &Table { presence: &[Well, Full], is_overdue: false, may_be_tried, other_pool: None },
+            &Table {
+                presence: &[Well, Full],
+                is_overdue: false,
+                may_be_tried,
+                other_pool: None,
+                of_one_server: &[],
+            },
         )
     };
     assert_eq!((tried(false), tried(true)), (None, at(ChainStep::Return, 1)));
@@ -179,7 +198,7 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     // It has no room: it would leave again.
     let full = |states: &[MemberState], presence: &[Presence], may_be_tried| {
         let chain = chain(states, 2);
-        let table = Table { presence, is_overdue: false, may_be_tried, other_pool: None };
+        let table = Table { presence, is_overdue: false, may_be_tried, other_pool: None, of_one_server: &[] };
         next_step(&chain, &chain, &Full1(table))
     };
     assert_eq!(full(&[In, Away], drains, false), replace);
@@ -192,7 +211,7 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
         next_step(
             &chain,
             &chain,
-            &Table { presence, is_overdue: false, may_be_tried: false, other_pool: None },
+            &Table { presence, is_overdue: false, may_be_tried: false, other_pool: None, of_one_server: &[] },
         )
     };
     assert_eq!(moves(&[In, In, Refilling], &[Well, Well, Well]), None);
@@ -204,8 +223,13 @@ fn another_target_takes_the_place_of_a_member_that_is_lost_overdue_or_drains() {
     // It has stopped by itself before it is dropped.
     assert_eq!(moves(&[In, In, Away], &[Well, Well, Well]), at(ChainStep::Return, 2));
     let stopped = Chain { leaving: Some(TargetId(2)), ..chain(&[In, In, Away], 2) };
-    let table =
-        Table { presence: &[Well, Well, Well], is_overdue: false, may_be_tried: false, other_pool: None };
+    let table = Table {
+        presence: &[Well, Well, Well],
+        is_overdue: false,
+        may_be_tried: false,
+        other_pool: None,
+        of_one_server: &[],
+    };
     assert_eq!(next_step(&stopped, &stopped, &table), at(ChainStep::Drop, 2));
     // Not heard of: the new member is not dropped in its place.
     assert_eq!(moves(&[In, In, In], &[Unsure, Well, Well]), None);
@@ -229,7 +253,7 @@ fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
         next_step(
             &chain,
             &chain,
-            &Table { presence, is_overdue: true, may_be_tried: false, other_pool: None },
+            &Table { presence, is_overdue: true, may_be_tried: false, other_pool: None, of_one_server: &[] },
         )
     };
     assert_eq!(step(&[In], &[Well], None), None);
@@ -242,7 +266,13 @@ fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
     let open = Some(TargetId(0));
     assert_eq!(step(&[In], &[Draining], open), None);
     let two = Chain { leaving: open, ..chain(&[In], 2) };
-    let table = Table { presence: &[Well], is_overdue: true, may_be_tried: true, other_pool: None };
+    let table = Table {
+        presence: &[Well],
+        is_overdue: true,
+        may_be_tried: true,
+        other_pool: None,
+        of_one_server: &[],
+    };
     assert_eq!(next_step(&two, &two, &table), None);
     // Closed, and an object may not know of it yet.
     let closing = Chain { leaving: Some(TargetId(7)), ..chain(&[In], 2) };
@@ -254,8 +284,13 @@ fn a_chain_of_one_copy_moves_as_a_whole_and_an_open_one_stays() {
 #[test]
 fn a_chain_that_is_short_of_a_member_gets_one() {
     let step = |states: &[MemberState], copies| {
-        let table =
-            Table { presence: &[Well, Well], is_overdue: false, may_be_tried: false, other_pool: None };
+        let table = Table {
+            presence: &[Well, Well],
+            is_overdue: false,
+            may_be_tried: false,
+            other_pool: None,
+            of_one_server: &[],
+        };
         next_step(&chain(states, copies), &chain(states, copies), &table)
     };
     assert_eq!(step(&[In], 2), Some(ChainStep::Add(TargetId(9))));
@@ -263,7 +298,13 @@ fn a_chain_that_is_short_of_a_member_gets_one() {
     assert_eq!(step(&[In, In], 3), Some(ChainStep::Add(TargetId(9))));
     assert_eq!(step(&[MemberState::Doubted], 2), None, "no member has the data");
     for presence in [Gone, Lost, Unsure] {
-        let table = Table { presence: &[presence], is_overdue: false, may_be_tried: false, other_pool: None };
+        let table = Table {
+            presence: &[presence],
+            is_overdue: false,
+            may_be_tried: false,
+            other_pool: None,
+            of_one_server: &[],
+        };
         assert_eq!(next_step(&chain(&[In], 2), &chain(&[In], 2), &table), None, "no one fills it");
     }
 }
@@ -272,13 +313,44 @@ fn a_chain_that_is_short_of_a_member_gets_one() {
 #[test]
 fn a_chain_whose_pool_has_no_targets_goes_with_its_members() {
     let step = |states: &[MemberState], presence: &[Presence]| {
-        let table = Table { presence, is_overdue: false, may_be_tried: false, other_pool: Some(PoolId(7)) };
+        let table = Table {
+            presence,
+            is_overdue: false,
+            may_be_tried: false,
+            other_pool: Some(PoolId(7)),
+            of_one_server: &[],
+        };
         next_step(&chain(states, 2), &chain(states, 2), &table)
     };
     assert_eq!(step(&[In, In], &[Draining, Draining]), Some(ChainStep::Pool(PoolId(7))));
     assert_eq!(step(&[In, Refilling], &[Draining, Gone]), Some(ChainStep::Pool(PoolId(7))));
     let open = Chain { leaving: Some(TargetId(0)), ..chain(&[In], 2) };
-    let table =
-        Table { presence: &[Well], is_overdue: false, may_be_tried: false, other_pool: Some(PoolId(7)) };
+    let table = Table {
+        presence: &[Well],
+        is_overdue: false,
+        may_be_tried: false,
+        other_pool: Some(PoolId(7)),
+        of_one_server: &[],
+    };
     assert_eq!(next_step(&open, &open, &table), Some(ChainStep::Pool(PoolId(7))));
+}
+
+/// A move between two targets, 0 and 2, of one data server, while the only other copy, 1, is away.
+#[test]
+fn the_last_copy_of_another_data_server_is_not_dropped() {
+    let step = |states: &[MemberState], presence: &[Presence], is_overdue, leaving: Option<u64>| {
+        let of_one_server = &[0, 2];
+        let table = Table { presence, is_overdue, may_be_tried: false, other_pool: None, of_one_server };
+        let moving = Chain { leaving: leaving.map(TargetId), ..chain(states, 2) };
+        next_step(&moving, &moving, &table)
+    };
+    let leaving = Some(0);
+    assert_eq!(step(&[In, Away, Refilling], &[Well, Gone, Well], false, leaving), None);
+    assert_eq!(step(&[In, Away, In], &[Well, Gone, Well], false, leaving), None, "it may come back");
+    let replaced = Some(ChainStep::Replace(TargetId(1), TargetId(9)));
+    assert_eq!(step(&[In, Away, In], &[Well, Gone, Well], true, leaving), replaced);
+    assert_eq!(step(&[In, Away, In], &[Well, Well, Well], false, leaving), at(ChainStep::Return, 1));
+    assert_eq!(step(&[In, Away, In], &[Well, Draining, Well], false, leaving), at(ChainStep::Return, 1));
+    assert_eq!(step(&[In, In, In], &[Well, Draining, Well], false, leaving), at(ChainStep::Drop, 0));
+    assert_eq!(step(&[In, In, In], &[Well, Well, Well], false, None), at(ChainStep::Drop, 2), "cancelled");
 }
