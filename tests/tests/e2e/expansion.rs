@@ -76,10 +76,10 @@ fn two_data_servers_are_added_and_one_is_drained_while_clients_work() {
     rebalance(&lab, &cluster, 0..AFTER);
     assert!((BEFORE..AFTER).all(|number| objects(&target(&lab, number)) > 0), "the new ones have data");
     works.iter_mut().for_each(|work| work.does_more(1));
-    cluster.admin(&["node", "drain", "ds0", "--role", "ds"]);
+    cluster.admin(&["node", "drain", "ds0"]);
     until("the drained one is empty", || objects(&target(&lab, 0)) == 0);
     rebalance(&lab, &cluster, 1..AFTER);
-    let said = cluster.admin(&["node", "remove", "ds0", "--role", "ds"]);
+    let said = cluster.admin(&["node", "remove", "ds0"]);
     println!("{}", said.trim());
     cluster.ds(0).stop();
     works.iter_mut().for_each(|work| work.does_more(2));
