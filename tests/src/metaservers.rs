@@ -160,6 +160,13 @@ impl Metaservers {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
+    /// True if all chains have all members, and none moves.
+    pub fn has_whole_chains(&self) -> bool {
+        let chains = &self.status(0)["chains"];
+        chains["count"].as_u64() > Some(0)
+            && ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
+    }
+
     fn directory(&self, n: usize) -> PathBuf {
         self.folder.join(format!("mds{n}"))
     }

@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use rustix::io::Errno;
 use wire::data::Piece;
 
-use crate::checksums::{BLOCK, Changing, ZEROS};
+use crate::checksums::{BLOCK, BlockSum, Changing, ZEROS};
 use crate::disk::Place;
 use crate::epoch::ObjectRef;
 use crate::object::{ObjectName, OpenObject};
@@ -147,13 +147,18 @@ impl Objects {
         let sums = sums.map_err(|e| source.trouble("read the sums of", from.0, e))?;
         let doubtful = (first..first + count).any(|block| source.is_doubtful(from.0, from.1, block));
         let Ok(sums) = sums.into_iter().collect::<Result<Vec<_>, _>>() else { return Ok(None) };
-        if doubtful {
+        // Their bytes by hand: those of a damaged block are not copied, and take the place of one durably.
+        if doubtful || sums.contains(&BlockSum::Damaged) {
             return Ok(None);
         }
         let now = to.1.file.metadata().map_err(|e| self.trouble("look at", to.0, e))?.len();
         let end = to_offset + len;
         self.note_change(to.0, &mut changing, to_offset..end, end > now)?;
         let to_sums = self.sum_file(to.0, to.1)?;
+        let was_damaged = to_sums.has_damaged(&*self.disk, to_first, count);
+        if was_damaged.map_err(|e| self.trouble("read the sums of", to.0, e))? {
+            return Ok(None);
+        }
         let put = to_sums.put(&*self.disk, to_first, &sums);
         let mut copied = 0;
         let outcome = put.and_then(|()| {

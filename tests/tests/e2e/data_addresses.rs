@@ -40,12 +40,6 @@ impl Fault {
     }
 }
 
-fn are_whole(cluster: &Metaservers) -> bool {
-    let chains = &cluster.status(0)["chains"];
-    chains["count"].as_u64() > Some(0)
-        && ["refilling", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
-}
-
 /// Number of faults of each kind: `HEOROT_KILLS`, or one.
 fn faults_of_each_kind() -> usize {
     std::env::var("HEOROT_KILLS").map_or(1, |text| text.parse().expect("HEOROT_KILLS is a number"))
@@ -59,7 +53,7 @@ fn clients_of_a_data_server_that_hangs_is_cut_off_or_dies_go_on_within_seconds()
     cluster.wait_until("new files have two copies", |cluster| {
         cluster.status(0)["chains"]["copies_of_new_files"] == 2
     });
-    cluster.wait_until("all chains have all members", are_whole);
+    cluster.wait_until("all chains have all members", Metaservers::has_whole_chains);
     cluster.wait_until("each data server has its address", |cluster| {
         (0..DATA_SERVERS).all(|n| cluster.data_holder(cluster.data_service(n)) == Some(n))
     });
@@ -103,7 +97,7 @@ fn longest_during(
         cluster.data_holder(cluster.data_service(victim)).is_some_and(|holder| holder != victim)
     });
     fault.end(cluster, victim);
-    cluster.wait_until("all chains have all members again", are_whole);
+    cluster.wait_until("all chains have all members again", Metaservers::has_whole_chains);
     cluster.wait_until("its address is at home again", |cluster| {
         cluster.data_holder(cluster.data_service(victim)) == Some(victim)
     });

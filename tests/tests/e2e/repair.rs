@@ -24,12 +24,6 @@ const QUIET_SECONDS: u32 = 15;
 /// Limit of a repair, on a machine that does much else.
 const REPAIR_TIME_MAX: Duration = Duration::from_secs(300);
 
-fn are_whole(cluster: &Metaservers) -> bool {
-    let chains = &cluster.status(0)["chains"];
-    chains["count"].as_u64() > Some(0)
-        && ["refilling", "moving", "incomplete", "waiting"].iter().all(|state| chains[*state] == 0)
-}
-
 /// Bytes of the files below a directory.
 fn bytes_below(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -51,7 +45,7 @@ fn prepared(lab: &Lab) -> (Metaservers, Client, String) {
     cluster.wait_until("new files have two copies", |cluster| {
         cluster.status(0)["chains"]["copies_of_new_files"] == 2
     });
-    cluster.wait_until("all chains have all members", are_whole);
+    cluster.wait_until("all chains have all members", Metaservers::has_whole_chains);
     let client = lab.client("pnfs");
     cluster.mount(&client, 0, "vers=4.2");
     let make = format!(
@@ -70,7 +64,7 @@ fn lose(cluster: &mut Metaservers) -> (u64, Duration) {
     let began = Instant::now();
     cluster.heorot(0, &["node", "remove", &format!("ds{VICTIM}"), "--force"]);
     let mut shown = 0;
-    while !are_whole(cluster) {
+    while !cluster.has_whole_chains() {
         assert!(began.elapsed() < REPAIR_TIME_MAX, "{}", cluster.status(0)["chains"]);
         let refill = &cluster.status(0)["chains"]["refill"];
         shown += u32::from(

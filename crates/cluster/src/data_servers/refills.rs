@@ -66,10 +66,16 @@ impl Reports {
     fn note(&mut self, now: Duration, report: Refill) {
         self.last = report;
         // Between two chains of one repair a data server has none for a moment.
-        if report.members > 0 {
-            self.busy_at = Some(now);
-        } else if self.busy_at.is_none_or(|at| now.saturating_sub(at) > RATE_OVER) {
-            self.before = report.compared;
+        let was_busy = self.busy_at.is_some_and(|at| now.saturating_sub(at) <= RATE_OVER);
+        match report.members {
+            0 if was_busy => {}
+            0 => self.before = report.compared,
+            _ => {
+                self.busy_at = Some(now);
+                if !was_busy {
+                    self.compared.clear(); // the rate is that of the refilling
+                }
+            }
         }
         self.compared.push_back((now, report.compared));
         let is_old = |(at, _): &(Duration, u64)| now.saturating_sub(*at) > RATE_OVER;
@@ -149,7 +155,7 @@ mod tests {
         reports.note(second(1), Refill { compared: 500, ..Refill::default() });
         reports.note(second(2), report(1000, 500));
         reports.note(second(4), report(400, 1100));
-        let refilling = Refilling { left: 400, done: 600, per_second: 200, members: 2, bytes: 3000 };
+        let refilling = Refilling { left: 400, done: 600, per_second: 300, members: 2, bytes: 3000 };
         assert_eq!(reports.refilling(second(4)), refilling);
         assert_eq!(refilling.with(refilling).bytes_of_chain(), 1500);
         assert_eq!(reports.refilling(second(9)), Refilling::default(), "it is silent");

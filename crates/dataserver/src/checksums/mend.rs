@@ -140,8 +140,8 @@ impl Objects {
         Ok(())
     }
 
-    /// The offset of a block, and these bytes with zeros after them, as far as the object has it. An object that has lost its end
-    /// gets it back.
+    /// The offset of a block, and these bytes with zeros after them, as far as the object has it. An object that has
+    /// lost its end gets it back.
     fn whole_block(
         &self,
         name: &ObjectName,
@@ -170,18 +170,18 @@ impl Objects {
         bytes: &[u8],
     ) -> Result<(), ObjectError> {
         self.check()?;
-        offset_of(block)?;
+        let offset = offset_of(block)?;
         let name = object.name;
         let open = self.find(name)?;
         let _entered = self.enter(&open, object)?;
         let mut changing = open.writing.lock();
         let fail = |e| self.trouble("take a damaged block of", &name, e);
         let len = open.file.metadata().map_err(fail)?.len();
-        let had = len.saturating_sub(offset_of(block)?).min(BLOCK) as usize;
+        let had = len.saturating_sub(offset).min(BLOCK) as usize;
         if had == 0 {
             return Ok(()); // it was cut off
         }
-        let (offset, whole) = self.whole_block(&name, &open, block, &bytes[..bytes.len().min(had)])?;
+        let (_, whole) = self.whole_block(&name, &open, block, &bytes[..bytes.len().min(had)])?;
         let sums = self.sum_file(&name, &open)?;
         let own = sums.get(&*self.disk, block).map_err(fail)?;
         let is_sound =
@@ -217,5 +217,38 @@ impl Objects {
         self.replace_sum(&name, &open, block, &buffer[..read])?;
         self.checksums.findings.mended(&name, block..block + 1);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::checksums::sum_file::SUFFIX;
+    use crate::epoch::{CallEpoch, Epoch};
+    use crate::{Target, TargetOptions};
+
+    /// A lost sector of a sum file says that its blocks are zeros, as those are that were not refilled yet.
+    #[test]
+    fn zeros_are_no_evidence_that_the_bytes_are_those_of_a_damaged_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let target =
+            Target::open_with(TargetOptions::default(), dir.path(), [1; 16], &host::SystemEntropy).unwrap();
+        let (objects, name) =
+            (target.objects(), ObjectName { inode: 5, column: 0, volume: 1, generation: 1 });
+        let epoch = Epoch { incarnation: 7, chain: 9, call: CallEpoch::Server(0, 0) };
+        let object = ObjectRef { name, epoch };
+        objects.make_of_calls(&[object]).unwrap();
+        let bytes = Bytes::from(vec![7; BLOCK_BYTES]);
+        objects.write(object, 0, &bytes.clone().into()).unwrap();
+        objects.settle_all(&crate::Settling::default());
+        assert_eq!(objects.fitting(name, 0, bytes.clone()), Ok(Some(bytes)));
+        let sums = dir.path().join("objects").join(name.path() + SUFFIX);
+        let sums = std::fs::File::options().write(true).open(sums).unwrap();
+        let len = sums.metadata().unwrap().len();
+        sums.write_all_at(&[0; 8], len - 8).unwrap();
+        assert_eq!(objects.sound_block(name, 0), Err(ObjectError::Damaged));
+        assert_eq!(objects.fitting(name, 0, Bytes::from(vec![0; BLOCK_BYTES])), Ok(None));
     }
 }

@@ -52,7 +52,7 @@ pub use scrub::{Scrub, ScrubStep};
 pub use scrub_record::{ScrubRecord, ScrubRun};
 pub use settle::Settling;
 
-pub(crate) use block_sum::{BLOCK, ZEROS};
+pub(crate) use block_sum::{BLOCK, BlockSum, ZEROS};
 pub(crate) use change::{Changing, Noted, sums_of_pieces, sums_of_whole_blocks};
 pub(crate) use change_log::{ChangeLog, FILE as CHANGE_LOG, LeftObject, NEXT as CHANGE_LOG_NEXT};
 pub(crate) use regions::{REGION_BLOCKS, Regions};

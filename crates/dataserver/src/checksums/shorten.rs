@@ -77,9 +77,11 @@ impl Objects {
         changing: &mut Changing,
         len: u64,
     ) -> Result<(), ObjectError> {
-        self.note_change(name, changing, len..len, true)?;
         let fail = |e| self.trouble("truncate", name, e);
-        let Some(sums) = open.sums.get() else { return self.disk.set_len(&open.file, len).map_err(fail) };
+        let Some(sums) = open.sums.get() else {
+            self.note_change(name, changing, len..len, true)?;
+            return self.disk.set_len(&open.file, len).map_err(fail);
+        };
         let (block, keep) = (len / BLOCK, (len % BLOCK) as usize);
         let mut edge = None;
         if keep > 0 {
@@ -92,18 +94,26 @@ impl Objects {
             });
         }
         let blocks = len.div_ceil(BLOCK);
-        let shorten = || {
+        let put = || {
             sums.shorten(&*self.disk, blocks)?;
-            if let Some(edge) = edge {
-                sums.put(&*self.disk, block, &[edge])?;
-            }
-            self.disk.set_len(&open.file, len)
+            edge.map_or(Ok(()), |edge| sums.put(&*self.disk, block, &[edge]))
         };
-        let outcome = shorten();
-        match outcome {
+        let set_len = || self.disk.set_len(&open.file, len).map_err(fail);
+        if edge == Some(BlockSum::Damaged) {
+            // Before its region is doubtful, and durably: no crash makes the block a sound one.
+            let is_put = sums.put(&*self.disk, block, &[BlockSum::Damaged]);
+            is_put.and_then(|()| self.disk.sync_sums(&sums.0)).map_err(fail)?;
+        }
+        self.note_change(name, changing, len..len, true)?;
+        let outcome = match sums.has_damaged(&*self.disk, blocks, u64::MAX).map_err(fail)? {
+            // Else one that is cut off could be damaged after a crash, when the object has grown again.
+            true => set_len().and_then(|()| self.put_after_data(name, open, put)),
+            false => put().map_err(fail).and_then(|()| set_len()),
+        };
+        match &outcome {
             Ok(()) => self.checksums.findings.mended(name, blocks..u64::MAX),
             Err(_) => self.doubt(name, open, len..u64::MAX),
         }
-        outcome.map_err(fail)
+        outcome
     }
 }

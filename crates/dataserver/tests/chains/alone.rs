@@ -1,7 +1,7 @@
 //! Objects that were made without copies get a chain of their target alone, and the chain gets other members.
 
 use bytes::Bytes;
-use wire::data::{Procedure, Status, commit, make, read, stat, write};
+use wire::data::{Procedure, Status, commit, make, stat, write};
 use wire::handle::{Holder, ObjectHandle};
 
 use crate::{Away, In, Refilling, World, call, key};
@@ -34,12 +34,6 @@ impl World {
         call(&self.peer(0), Procedure::Write, &args).await.unwrap()
     }
 
-    async fn read_by(&self, handle: Bytes) -> Result<Bytes, Status> {
-        let args = read::Args { handle, offset: 0, count: 100 };
-        let read: read::Res = call(&self.peer(0), Procedure::Read, &args).await.unwrap();
-        read.map(|ok| ok.payload.to_bytes())
-    }
-
     /// The chain has the first data server alone.
     fn first_alone(&mut self) {
         self.order = vec![0];
@@ -68,12 +62,12 @@ async fn an_object_gets_its_chain_by_the_first_call_that_names_it_and_then_copie
     let told: stat::ObjectStat = world.stat(0, of_chain(&world, 5, 4)).await.unwrap();
     assert_eq!(told.len, 6, "what was not synced is there");
     world.write_by(of_chain(&world, 6, 4), b"after!").await.unwrap();
-    assert_eq!(world.read_by(world.of_client(0, 7)).await.unwrap(), &b"before"[..]);
+    assert_eq!(world.read_by(0, world.of_client(0, 7), 0, 100).await.unwrap(), &b"before"[..]);
     for inode in 5..=7 {
         for epoch in [3, 4, 9] {
             let handle = world.alone(inode, epoch).seal(&key());
             assert_eq!(world.write_by(handle.clone(), b"late").await, Err(Status::StaleEpoch), "{inode}");
-            assert_eq!(world.read_by(handle.clone()).await, Err(Status::StaleEpoch), "{inode}");
+            assert_eq!(world.read_by(0, handle.clone(), 0, 100).await, Err(Status::StaleEpoch), "{inode}");
             let committed: commit::Res =
                 call(&world.peer(0), Procedure::Commit, &commit::Args { handle }).await.unwrap();
             assert_eq!(committed, Err(Status::StaleEpoch), "{inode}");
@@ -89,7 +83,7 @@ async fn an_object_gets_its_chain_by_the_first_call_that_names_it_and_then_copie
         assert_eq!(world.read(1, inode, 0, 9).await, Err(Status::StaleEpoch), "its epoch is there, too");
     }
     assert_eq!((world.bytes_at(0, 8).unwrap(), world.bytes_at(1, 8)), (b"alone!".to_vec(), None));
-    assert_eq!(world.read_by(world.alone(8, 3).seal(&key())).await.unwrap(), &b"alone!"[..]);
+    assert_eq!(world.read_by(0, world.alone(8, 3).seal(&key()), 0, 100).await.unwrap(), &b"alone!"[..]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +97,7 @@ async fn an_object_knows_its_chain_after_a_crash() {
     world.first_alone();
     let late = world.alone(5, 4).seal(&key());
     assert_eq!(world.write_by(late, b"late").await, Err(Status::StaleEpoch));
-    assert_eq!(world.read_by(world.of_epoch(0, 5, 4)).await.unwrap(), &b"before"[..]);
+    assert_eq!(world.read_by(0, world.of_epoch(0, 5, 4), 0, 100).await.unwrap(), &b"before"[..]);
     world.add_second().await;
     assert_eq!(world.equal(5).unwrap(), b"before");
 }

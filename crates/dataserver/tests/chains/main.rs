@@ -284,7 +284,11 @@ impl World {
     }
 
     async fn read(&self, node: usize, inode: u64, offset: u64, count: u32) -> Result<Bytes, Status> {
-        let args = read::Args { handle: self.at(node, inode), offset, count };
+        self.read_by(node, self.at(node, inode), offset, count).await
+    }
+
+    async fn read_by(&self, node: usize, handle: Bytes, offset: u64, count: u32) -> Result<Bytes, Status> {
+        let args = read::Args { handle, offset, count };
         let read: read::Res = call(&self.peer(node), Procedure::Read, &args).await.unwrap();
         read.map(|ok| ok.payload.to_bytes())
     }

@@ -359,3 +359,29 @@ async fn a_thousand_flipped_bits_at_one_member_are_mended_and_no_read_returns_on
         println!("{} reads, {} blocks mended", reads.load(Ordering::Relaxed), world.mended(node));
     }
 }
+
+/// ```text
+/// head: its last block is damaged, and cut in the middle, so that its own checksum is gone ─▶ the other member is
+/// refilled, whose block is sound: nothing can tell ─▶ reads fail at both, and the sound bytes stay on the disk
+/// ```
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_block_is_not_put_in_place_of_a_sound_one() {
+    let bytes = text(4 * BLOCK, 11);
+    let mut world = World::with_object(2, &bytes).await;
+    world.change(&[In, Away]);
+    world.flip(0, 5, 3 * BLOCK + 7);
+    let cut = 3 * BLOCK + 1000;
+    assert_eq!(world.truncate(0, world.of_epoch(0, 5, 4), cut as u64).await, Ok(()));
+    world.change(&[In, Refilling]);
+    world.refills(0);
+    until("the member is refilled", || world.nodes[0].ds.refilled().len() == 1).await;
+    world.change(&[In, In]);
+    for node in 0..2 {
+        let read = |offset, count| world.read_by(node, world.of_epoch(node, 5, 4), offset, count);
+        assert_eq!(read(3 * BLOCK as u64, 9).await, Err(Status::Damaged), "{node}");
+        let sound = read(0, 3 * BLOCK as u32).await.unwrap();
+        assert_eq!(sound, &bytes[..3 * BLOCK]);
+    }
+    assert_eq!(std::fs::read(world.file(1, 5)).unwrap(), &bytes[..cut]);
+    assert_ne!(std::fs::read(world.file(0, 5)).unwrap(), &bytes[..cut]);
+}

@@ -176,3 +176,96 @@ fn an_operation_that_fails_once_leaves_right_sums() {
         }
     }
 }
+
+/// What may be read of the block that is known to be damaged.
+#[derive(Debug, Clone, PartialEq)]
+enum Damage {
+    /// An error only.
+    Stays,
+    /// An error, or these bytes: they are being written.
+    Or(Vec<u8>),
+    /// These bytes: they are committed.
+    Gone(Vec<u8>),
+}
+
+/// An object of three blocks whose second one is known to be damaged.
+fn with_damage(dir: &Path) {
+    let target = open(dir);
+    put(target.objects(), 1, 0, &text(3 * BLOCK, 1));
+    target.objects().settle_all(&Settling::default());
+    drop(target);
+    flip(&file(dir, 1), 8 * (BLOCK + 9));
+}
+
+/// The second block is cut in the middle; something is written beside it; then it is replaced in one way of four.
+fn replace_damage(objects: &Objects, way: u64, damage: &mut Damage) -> Result<(), ObjectError> {
+    objects.truncate(at(1), 2 * BLOCK - 100)?;
+    objects.write(at(1), 0, &data(&text(BLOCK, 2)))?;
+    objects.commit(at(1))?;
+    let (new, zeros) = (text(BLOCK, 3), vec![0; BLOCK_BYTES]);
+    let replaced = if way == 0 || way == 3 { new.clone() } else { zeros };
+    *damage = Damage::Or(replaced.clone());
+    match way {
+        0 => objects.write(at(1), BLOCK, &data(&new)).map(drop)?,
+        1 => {
+            objects.punch(at(1), BLOCK, BLOCK)?;
+            objects.write(at(1), 2 * BLOCK, &data(b"longer"))?;
+        }
+        2 => {
+            objects.truncate(at(1), BLOCK)?;
+            objects.write(at(1), 2 * BLOCK, &data(b"longer"))?;
+        }
+        _ => {
+            objects.make(&[name(2)])?;
+            objects.write(at(2), 0, &data(&new))?;
+            objects.copy(at(1), objects, at(2), &[Piece { from: 0, to: BLOCK, len: BLOCK }])?;
+        }
+    }
+    let before = objects.verifier();
+    objects.commit(at(1))?;
+    if objects.verifier() == before {
+        *damage = Damage::Gone(replaced);
+    }
+    Ok(())
+}
+
+#[test]
+fn no_loss_of_power_makes_a_damaged_block_sound_or_a_rewritten_one_damaged() {
+    let run = |way, fault, seed| {
+        let dir = quick_dir();
+        with_damage(dir.path());
+        let disk = Arc::new(VolatileDisk::new(dir.path(), fault));
+        let target = open_on(dir.path(), disk.clone(), 512);
+        let mut damage = Damage::Stays;
+        let done = replace_damage(target.objects(), way, &mut damage);
+        drop(target);
+        disk.crash(seed);
+        (dir, disk.operations(), damage, done)
+    };
+    for way in 0..4 {
+        let (_, steps, damage, done) = run(way, Fault::Never, 1);
+        assert_eq!((done, matches!(damage, Damage::Gone(_))), (Ok(()), true), "way {way}");
+        for (step, seed) in (3..=steps).flat_map(|step| (0..4).map(move |seed| (step, 100 * step + seed))) {
+            let (dir, _, damage, _) = run(way, Fault::PowerFrom(step), seed);
+            let place = format!("way {way} step {step} seed {seed}: {damage:?}");
+            let target = open(dir.path());
+            for settled in [false, true] {
+                let found = target.objects().read(at(1), BLOCK, BLOCK_BYTES);
+                let found = found.map(|read| read.data.to_vec());
+                // What was cut off, and has not grown again, is not there.
+                let is = |bytes: &Vec<u8>| found.as_ref().is_ok_and(|found| bytes.starts_with(found));
+                match &damage {
+                    Damage::Stays => {
+                        assert_eq!(found, Err(ObjectError::Damaged), "{place} settled {settled}")
+                    }
+                    Damage::Or(bytes) => {
+                        let may_be = found == Err(ObjectError::Damaged) || is(bytes);
+                        assert!(may_be, "{place} settled {settled}");
+                    }
+                    Damage::Gone(bytes) => assert_eq!(found.as_ref(), Ok(bytes), "{place} settled {settled}"),
+                }
+                target.objects().settle_all(&Settling::default());
+            }
+        }
+    }
+}

@@ -12,6 +12,7 @@ use host::{Entropy, SeededEntropy};
 use parking_lot::Mutex;
 
 const PAGE: usize = 4096;
+const SECTOR: usize = 512;
 const EIO: i32 = 5;
 
 /// Fault of an operation.
@@ -51,8 +52,10 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 impl VolatileDisk {
+    /// What is there already is durable.
     pub fn new(root: &Path, fault: Fault) -> Self {
-        Self { root: root.into(), fault, state: Mutex::default() }
+        let state = State { durable_names: files(root).into_iter().collect(), ..State::default() };
+        Self { root: root.into(), fault, state: Mutex::new(state) }
     }
 
     pub fn operations(&self) -> u64 {
@@ -126,8 +129,8 @@ impl Disk for VolatileDisk {
     fn write_all_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let changed = self.change(file);
         if changed.is_err() {
-            // The half of it was written.
-            SystemDisk.write_all_at(file, &bytes[..bytes.len() / 2], offset)?;
+            // The half of it was written; a sector is written whole or not at all.
+            SystemDisk.write_all_at(file, &bytes[..bytes.len() / 2 / SECTOR * SECTOR], offset)?;
         }
         changed?;
         SystemDisk.write_all_at(file, bytes, offset)
