@@ -14,7 +14,6 @@ use crate::data_servers::DataServers;
 use crate::exports::CurrentExports;
 use crate::group::Group;
 use crate::map::CurrentMap;
-use crate::registration::EndedProcesses;
 use crate::service_addresses::Addressing;
 use crate::settings::{DefaultStripe, Settings};
 
@@ -39,7 +38,6 @@ pub struct Cluster {
     pub exports_changed: Notify,
     /// The data servers that this metaserver knows.
     pub data_servers: Arc<DataServers>,
-    pub(crate) ended_processes: EndedProcesses,
     /// Clocks of the cluster's machines.
     pub clocks: Clocks,
     pub(crate) addressing: Addressing,
@@ -72,7 +70,6 @@ impl Cluster {
                 Arc::clone(clock),
                 Arc::clone(entropy),
             )),
-            ended_processes: EndedProcesses::default(),
             clocks: Clocks::default(),
             addressing: Addressing::default(),
             chains: Chains::default(),

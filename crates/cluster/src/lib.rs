@@ -52,5 +52,6 @@ pub use nodes::{
     AGREE_TIME_MAX, FilesPage, GroupReport, KnownTarget, Liveness, NodeChange, NodeReport, NodeRoles, id_text,
 };
 pub use pools::PoolReport;
+pub use registration::Registered;
 pub use service_addresses::ServiceAddresses;
 pub use settings::{DefaultStripe, SETTINGS, Setting, Settings, verify, verify_text};

@@ -58,7 +58,6 @@ impl Cluster {
         self.put_settings(Settings::of(settings));
         self.chains.follow(&map);
         let exports = Exports::of(settings);
-        self.ended_processes.follow(&self.map(), &map);
         *self.current_map.map.write() = Arc::new(map);
         if self.exports.replace(exports) {
             self.exports_changed.notify_one();

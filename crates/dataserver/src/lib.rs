@@ -55,7 +55,7 @@ pub use identity::IdentityError;
 pub use object::{ObjectName, ObjectStat};
 pub use objects::{ObjectError, Objects, ReadOutcome, Space};
 pub use ranges::{Reserve, Run};
-pub use registration::{Reached, Registration};
+pub use registration::{Reached, Registered, Registration};
 pub use server::{DataServer, DataServerConfig, Incarnation, Obeyed, ObjectLengths};
 pub use shared_trash::SharedTrash;
 pub use target::{OPEN_FILES_MAX, Target, TargetError, TargetOptions};

@@ -23,6 +23,7 @@ use crate::environment::Environment;
 use crate::identity;
 use crate::ops::NfsServer;
 use crate::peers::Peers;
+use crate::registration::KnownProcess;
 use crate::shared_trash::SharedTrash;
 use crate::target::{CLOSE, Target, TargetError};
 use crate::targets::{TargetList, Targets};
@@ -91,6 +92,7 @@ pub struct DataServer {
     pub(crate) clock: Arc<dyn Clock>,
     /// Random number of this run of the process.
     pub(crate) process: u64,
+    pub(crate) known_process: KnownProcess,
     _lock: File,
 }
 
@@ -153,6 +155,7 @@ impl DataServer {
             chains,
             clock,
             process,
+            known_process: KnownProcess::default(),
             _lock: lock,
         })
     }

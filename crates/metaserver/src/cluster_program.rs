@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::cluster::{HEARTBEAT, HEARTBEAT_OF_MEMBERS};
+use ::cluster::{HEARTBEAT, HEARTBEAT_OF_MEMBERS, Registered};
 use bytes::Bytes;
 use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
 use nfs::{Answer, OperationLabels, PeerAuth, PrivateProgram, encoded};
@@ -112,6 +112,7 @@ impl Metaserver {
             name_space,
             incarnation,
             epoch,
+            process: args.known,
             heartbeat_ms: HEARTBEAT.as_millis() as u32,
             map_version: args.map_version,
             metaservers: vec![],
@@ -150,22 +151,21 @@ impl Metaserver {
         if self.cluster.data_servers.refuse(server.id, None) {
             tracing::info!(name = %server.name, "is refused no longer");
         }
-        if self.cluster.has_ended(&server) {
-            return Err(Status::Delay); // sent before it died
-        }
         let key = NodeKey::DataServer(server.id);
         self.cluster.clocks.note(key, args.clock_ms, self.cluster.clock_ms(), self.machine.clock.monotonic());
         let version = String::from_utf8_lossy(&args.version).into_owned();
-        self.cluster.data_servers.note_refilling(server.id, args.process, args.refill);
-        let registered = self.cluster.register(&server, version, &args.targets).await;
-        let answers_again = registered.map_err(|error| match FileError::from(error) {
+        let registered = self.cluster.register(&server, args.known, version, &args.targets).await;
+        let registered = registered.map_err(|error| match FileError::from(error) {
             FileError::NoSpace => Status::NoSpace,
             FileError::Io => Status::Io,
             _ => Status::Delay,
         })?;
-        if answers_again {
-            self.data.retry_now(&server.targets);
+        match registered {
+            Registered::Yes { answers_again: true } => self.data.retry_now(&server.targets),
+            Registered::Yes { answers_again: false } => {}
+            Registered::OtherProcess(process) => return Ok(register::ResOk { process, ..answer }),
         }
+        self.cluster.data_servers.note_refilling(server.id, args.process, args.refill);
         // After the command with its process: the chains that it is told are those of this process. Before the changes of
         // chains, which may wait for other data servers: its lease counts from its request.
         let lease = self.cluster.lease_chains(server.id).await;
@@ -183,6 +183,7 @@ impl Metaserver {
             .iter()
             .filter(|node| matches!(node.key, NodeKey::Metaserver(_)) && node.state != NodeState::Removed);
         Ok(register::ResOk {
+            process: args.process,
             map_version: map.head.version,
             metaservers: match changed {
                 true => serving.map(|node| Bytes::from(node.address.clone())).collect(),
@@ -294,6 +295,7 @@ mod tests {
             map_version: 0,
             clock_ms: 1_900_000_000_000,
             process: 0,
+            known: 0,
             chains_of_map: 0,
             refilled: vec![],
             left: vec![],

@@ -234,8 +234,9 @@ pub enum Command {
     PutDataServer {
         /// The data server, with the present run of its process.
         server: DataServer,
-        /// The run that the proposer knows; none: it does not know the data server. A registration that was late would
-        /// otherwise undo that of the next run, for good: then members of the living process count as dead.
+        /// The run that the present one was told of, and whose place it takes; none: it was told of none. A registration
+        /// that was late would otherwise undo that of the next run, for good: then members of the living process count
+        /// as dead.
         known: Option<u64>,
     },
     /// Defines a device for these targets in this order; an existing one is used again.

@@ -37,12 +37,17 @@ pub(crate) fn is_whole(chain: &Chain) -> bool {
 }
 
 impl Cluster {
-    /// All columns with copies, of the files that the first member's store has.
+    /// All columns with copies, of the files that the newest store has.
     pub(crate) fn columns(&self) -> Result<Vec<Column>, StoreError> {
-        let Some(metaserver) = self.members.iter().find_map(crate::member::Member::metaserver) else {
+        // One that lags takes members for whole that have left their chains.
+        let running = self.members.iter().filter(|member| member.metaserver().is_some());
+        let newest = running.max_by_key(|member| member.status().map(|status| status.applied));
+        let Some((metaserver, store)) =
+            newest.and_then(|member| Some((member.metaserver()?, member.store.now())))
+        else {
             return Ok(vec![]);
         };
-        let (map, store) = (metaserver.cluster().map(), self.members[0].store.now());
+        let map = metaserver.cluster().map();
         let mut of_target: BTreeMap<u64, BTreeMap<ObjectName, PathBuf>> = BTreeMap::new();
         let mut inodes: BTreeSet<u64> = BTreeSet::new();
         for server in &self.data_servers {

@@ -72,6 +72,7 @@ async fn beat(address: Address, peer: Peer, objects: Arc<Mutex<Objects>>) {
             map_version: 0,
             clock_ms: 0,
             process: 0,
+            known: 0,
             chains_of_map: 0,
             refilled: vec![],
             left: vec![],

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dataserver::{
-    Blocking, DataServer, DataServerConfig, Environment, Obeyed, ObjectLengths, ObjectName, Reached,
+    Blocking, DataServer, DataServerConfig, Environment, ObjectLengths, ObjectName, Reached, Registered,
     SharedTrash,
 };
 use host::{Entropy, SeededEntropy};
@@ -131,8 +131,12 @@ async fn beat(server: Arc<DataServer>, peer: Arc<Peer>, shared: Arc<Shared>) {
     let known = Arc::new(AtomicI64::new(0));
     loop {
         let pause = match register(&server, &peer, &known).await {
-            Ok((Obeyed::FromNowOn, _)) => continue,
-            Ok((_, heartbeat)) => heartbeat,
+            Ok((Registered::Again, _)) => continue,
+            Ok((Registered::Yes, heartbeat)) => heartbeat,
+            Ok((refused, _)) => {
+                shared.note(|| format!("{} is not registered: {refused:?}", server.name()));
+                RETRY
+            }
             Err(why) => {
                 shared.note(|| format!("{} is not registered: {why}", server.name()));
                 RETRY
@@ -146,16 +150,16 @@ async fn register(
     server: &Arc<DataServer>,
     peer: &Peer,
     known: &AtomicI64,
-) -> Result<(Obeyed, Duration), String> {
+) -> Result<(Registered, Duration), String> {
     let advertise = socket_address(server_address(server));
     let reached = Reached { advertise, service_address: None, zone: Bytes::new() };
     let sent = server.registration(&reached, |_| known.load(Ordering::Relaxed) as u64).await?;
     let procedure = Procedure::Register as u32;
     let answer = peer.call::<register::Res>(procedure, &sent.args, ANSWER_TIME_MAX).await;
     let done = answer.map_err(|e| e.to_string())?.map_err(|status| format!("{status:?}"))?;
-    let obeyed = server.registered(&sent, &done).await?;
+    let registered = server.registered(&sent, &done).await?;
     known.store(done.map_version as i64, Ordering::Relaxed);
-    Ok((obeyed, Duration::from_millis(u64::from(done.heartbeat_ms).max(100))))
+    Ok((registered, Duration::from_millis(u64::from(done.heartbeat_ms).max(100))))
 }
 
 fn server_address(server: &DataServer) -> Address {

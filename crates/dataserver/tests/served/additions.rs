@@ -160,13 +160,14 @@ async fn an_answer_to_a_registration_from_before_an_addition_is_not_followed() {
     ds.belong_to(NAME_SPACE, INCARNATION).unwrap();
     let reached =
         Reached { advertise: "127.0.0.1:2050".parse().unwrap(), service_address: None, zone: Bytes::new() };
-    let answer = |map_version| register::ResOk {
+    let answer = |process, map_version| register::ResOk {
         heartbeat_ms: 1000,
         map_version,
         metaservers: vec![],
         name_space: NAME_SPACE,
         incarnation: INCARNATION.id,
         epoch: 1,
+        process,
         networks: vec![],
         trash_seconds: 0,
         chain_lease_ms: 1500,
@@ -175,7 +176,7 @@ async fn an_answer_to_a_registration_from_before_an_addition_is_not_followed() {
     };
     let sent = ds.registration(&reached, |_| 0).await.unwrap();
     let id = ds.add_target(&directory(home.path().join("second"))).unwrap();
-    ds.registered(&sent, &answer(7)).await.unwrap();
+    ds.registered(&sent, &answer(sent.args.process, 7)).await.unwrap();
     assert_eq!(ds.chains_of_map(), 0);
     let registered = tokio::spawn({
         let ds = Arc::clone(&ds);
@@ -184,7 +185,7 @@ async fn an_answer_to_a_registration_from_before_an_addition_is_not_followed() {
     let sent = ds.registration(&reached, |_| 0).await.unwrap();
     assert_eq!(sent.args.targets.len(), 2);
     assert!(!registered.is_finished());
-    ds.registered(&sent, &answer(8)).await.unwrap();
+    ds.registered(&sent, &answer(sent.args.process, 8)).await.unwrap();
     assert_eq!(ds.chains_of_map(), 8);
     registered.await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataserver::{DataServer, Obeyed, ObjectLengths, Reached};
+use dataserver::{DataServer, ObjectLengths, Reached, Registered};
 use nfs::{CallFailure, Peer};
 use wire::cluster::{Procedure, register, size};
 use wire::handle::{HandleKey, ObjectHandle};
@@ -128,11 +128,16 @@ async fn register(
     match answer {
         Ok(Ok(done)) => {
             match server.registered(&sent, &done).await? {
-                Obeyed::AsBefore => {}
-                // The data server obeys from now on: register again at once, to report the obeyed
-                // incarnation.
-                Obeyed::FromNowOn => return Box::pin(register(server, reached, peer, metaservers)).await,
-                Obeyed::Not => {
+                Registered::Yes => {}
+                Registered::Again => return Box::pin(register(server, reached, peer, metaservers)).await,
+                Registered::OtherProcess => {
+                    return Err(
+                        "another process of this data server has registered since this one: look for a machine with a copy of \
+                         this one's data directory, such as a clone, and stop it there; then restart this data server"
+                            .into(),
+                    );
+                }
+                Registered::OtherIncarnation => {
                     return Err(format!(
                         "it was restored from a backup (incarnation {}), and the files here belong to the group of before; if \
                          this data server is to serve the restored one from now on, run heorot ds adopt here; until then \
@@ -159,11 +164,7 @@ async fn register(
              a backup of it, or have it join the metaservers that still have it; nothing here is touched"
                 .into(),
         ),
-        Ok(Err(wire::cluster::Status::Delay)) => Err(
-            "it has no leader or no room for the change now, or another process of this data server has registered since this \
-             one: if this lasts, look for a machine with a copy of this one's data directory, such as a clone, and stop it there"
-                .into(),
-        ),
+        Ok(Err(wire::cluster::Status::Delay)) => Err("it has no leader or no room for the change now".into()),
         Ok(Err(status)) => Err(format!("the metaserver answers {status:?}")),
         Err(error) => Err(error.to_string()),
     }

@@ -92,6 +92,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         map_version: 0,
         clock_ms: 1_900_000_000_000,
         process: 0,
+        known: 0,
         chains_of_map: 0,
         refilled: vec![],
         left: vec![],

@@ -4,6 +4,7 @@ mod client;
 mod compounds;
 mod half_records;
 mod handles;
+mod late_registrations;
 mod late_writes;
 mod names;
 mod numbers;
@@ -11,12 +12,15 @@ mod rpc;
 mod table;
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::cluster::{Begin, Rules};
-use dataserver::{DataServer, DataServerConfig, ObjectLengths, Reached, SharedTrash};
+use dataserver::{
+    DataServer, DataServerConfig, ObjectLengths, Reached, Registered, Registration, SharedTrash,
+};
 use host::{SeededEntropy, SystemClock};
 use metaserver::{Metaserver, MetaserverConfig};
 use namespace::Stamp;
@@ -71,6 +75,46 @@ impl ObjectLengths for Untold {
     }
 }
 
+/// A data server with its directory in `dir`.
+fn dataserver(dir: &Path, entropy: u64) -> Arc<DataServer> {
+    let config = DataServerConfig {
+        data_dir: dir.join("ds"),
+        targets: vec![dir.join("ds/target")],
+        key: key(),
+        peer_key: peer_key(),
+        name: "ds".into(),
+        shared_trash: SharedTrash::default(),
+    };
+    let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SeededEntropy::new(entropy)));
+    Arc::new(DataServer::open(config, Arc::new(Untold), clock, entropy).unwrap())
+}
+
+/// A data server's way to a metaserver.
+fn peer_of(server: &Server) -> Peer {
+    let program = (cluster::PROGRAM, cluster::VERSION);
+    Peer::new(server.address(), program, peer_key(), Arc::new(SeededEntropy::new(1)))
+}
+
+/// Sends a registration.
+async fn tell(peer: &Peer, sent: &Registration) -> cluster::register::ResOk {
+    let procedure = cluster::Procedure::Register as u32;
+    let told: Result<cluster::register::Res, _> =
+        peer.call(procedure, &sent.args, Duration::from_secs(60)).await;
+    told.unwrap().unwrap()
+}
+
+/// Registers a data server.
+async fn register(peer: &Peer, dataserver: &Arc<DataServer>, reached: &Reached) {
+    loop {
+        let sent = dataserver.registration(reached, |_| 0).await.unwrap();
+        match dataserver.registered(&sent, &tell(peer, &sent).await).await.unwrap() {
+            Registered::Yes => return,
+            Registered::Again => {}
+            refused => panic!("{refused:?}"),
+        }
+    }
+}
+
 impl Scene {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -92,30 +136,11 @@ impl Scene {
         let anywhere = "127.0.0.1:0".parse().unwrap();
         let server = metaserver.serve(anywhere).await.unwrap();
 
-        let config = DataServerConfig {
-            data_dir: dir.path().join("ds"),
-            targets: vec![dir.path().join("ds/target")],
-            key: key(),
-            peer_key: peer_key.clone(),
-            name: "ds".into(),
-            shared_trash: SharedTrash::default(),
-        };
-        let dataserver =
-            DataServer::open(config, Arc::new(Untold), clock, Arc::new(SeededEntropy::new(2))).unwrap();
-        let dataserver = Arc::new(dataserver);
+        let dataserver = dataserver(dir.path(), 2);
         let data = Server::start(anywhere, dataserver.programs(), Limits::default(), Arc::default());
         let data = data.await.unwrap();
-        let program = (cluster::PROGRAM, cluster::VERSION);
-        let peer = Peer::new(server.address(), program, peer_key, entropy);
         let reached = Reached { advertise: data.address(), service_address: None, zone: bytes::Bytes::new() };
-        let procedure = cluster::Procedure::Register as u32;
-        // The first answer tells it whom to obey.
-        for _ in 0..2 {
-            let sent = dataserver.registration(&reached, |_| 0).await.unwrap();
-            let told: cluster::register::Res =
-                peer.call(procedure, &sent.args, Duration::from_secs(60)).await.unwrap();
-            dataserver.registered(&sent, &told.unwrap()).await.unwrap();
-        }
+        register(&peer_of(&server), &dataserver, &reached).await;
         Self { server, metaserver, replica, data, dataserver, _dir: dir }
     }
 

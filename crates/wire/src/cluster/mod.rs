@@ -15,7 +15,7 @@ pub use crate::handshake::Status;
 /// RPC program number: "HEC" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4543;
 /// Version of the program.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 crate::rpc::program! {
     /// Registers a data server with its addresses and targets; also its heartbeat.

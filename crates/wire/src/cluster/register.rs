@@ -30,6 +30,10 @@ xdr_struct! {
         pub clock_ms: u64,
         /// Random number of this run of its process: after a change its members of chains are refilled.
         pub process: u64,
+        /// The process of this server that the metaservers have, as they said last; 0: they have not said one. A
+        /// process takes the place of this one only, so a request that comes late, after another process has
+        /// registered, changes nothing.
+        pub known: u64,
         /// Version of the cluster map whose chains it knows; 0: none.
         pub chains_of_map: u64,
         /// Members of chains that have all data now, by the word of the chain's head.
@@ -93,6 +97,9 @@ xdr_struct! {
         pub incarnation: u64,
         /// Epoch of the incarnation, for people: 1, and one more after each restore.
         pub epoch: u64,
+        /// The process of the caller's server that the metaservers have. If it is not the caller's, they took in
+        /// nothing of the request.
+        pub process: u64,
         /// Networks of all exports, as text such as `10.0.0.0/8`; empty if the caller's map is current. A
         /// data server that obeys the incarnation serves NFS to no other address.
         pub networks: Vec<Bytes>,
