@@ -21,6 +21,7 @@ use crate::membership::Changes;
 use crate::mount::NfsClient;
 use crate::net::{Arrival, CLIENTS, LinkConditions, Net};
 use crate::object_disk::Condition;
+use crate::operators::Draining;
 use crate::oracles;
 use crate::restore::OldMember;
 use crate::rng::Rng;
@@ -105,7 +106,7 @@ pub struct Cluster {
     working: Vec<JoinHandle<()>>,
     pub(crate) client_count: u64,
     /// Number of the data server that an operator drains.
-    pub(crate) draining: Option<usize>,
+    pub(crate) draining: Option<Draining>,
     /// Machine of the group before the restore.
     left_over: Option<OldMember>,
     pub(crate) rng: Rng,

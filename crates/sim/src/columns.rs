@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use dataserver::ObjectName;
+use metaserver::Metaserver;
 use namespace::{Chain, ChainId, InodeId, MemberState, read};
 use store::StoreError;
 
 use crate::cluster::Cluster;
 use crate::data_server::Served;
+use crate::member::Member;
 use crate::whole_data_server::{chain_of, objects};
 
 /// File of an object.
@@ -37,16 +40,17 @@ pub(crate) fn is_whole(chain: &Chain) -> bool {
 }
 
 impl Cluster {
+    /// The metaserver that has applied most. For one that lags, chains are whole that members have left.
+    pub(crate) fn newest(&self) -> Option<(Arc<Metaserver>, &Member)> {
+        let running = self.members.iter().filter_map(|member| Some((member, member.metaserver()?)));
+        let newest = running.max_by_key(|(member, _)| member.status().map(|status| status.applied));
+        newest.map(|(member, metaserver)| (metaserver, member))
+    }
+
     /// All columns with copies, of the files that the newest store has.
     pub(crate) fn columns(&self) -> Result<Vec<Column>, StoreError> {
-        // One that lags takes members for whole that have left their chains.
-        let running = self.members.iter().filter(|member| member.metaserver().is_some());
-        let newest = running.max_by_key(|member| member.status().map(|status| status.applied));
-        let Some((metaserver, store)) =
-            newest.and_then(|member| Some((member.metaserver()?, member.store.now())))
-        else {
-            return Ok(vec![]);
-        };
+        let Some((metaserver, member)) = self.newest() else { return Ok(vec![]) };
+        let store = member.store.now();
         let map = metaserver.cluster().map();
         let mut of_target: BTreeMap<u64, BTreeMap<ObjectName, PathBuf>> = BTreeMap::new();
         let mut inodes: BTreeSet<u64> = BTreeSet::new();

@@ -16,18 +16,38 @@ const CHANGE_MS_MAX: u64 = 20_000;
 const AGAIN_MS: u64 = 1_000;
 /// Longest time in which a data server that drains is empty.
 const EMPTY_MS_MAX: u64 = 60_000;
+/// Interval of the looks whether it is.
+const LOOK_MS: u64 = 50;
+
+/// A data server that an operator had drain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Draining {
+    number: usize,
+    /// True if it is to serve again.
+    is_over: bool,
+}
 
 impl Cluster {
     /// An operator's change, or none. One data server drains at a time.
     pub(crate) fn operate(&mut self, rng: &mut Rng) {
         let number = rng.below(self.data_servers.len());
+        let serves =
+            |cluster: &Self, number| cluster.known(number).is_some_and(|(_, s)| s == NodeState::Serving);
+        // A request may have come to no metaserver, or is under way.
+        if let Some(Draining { number, is_over: true }) = self.draining
+            && serves(self, number)
+        {
+            self.draining = None;
+        }
         match rng.below(4) {
-            0 if self.draining.is_none() => {
-                self.draining = Some(number);
+            0 if self.draining.is_none() && (0..self.data_servers.len()).all(|n| serves(self, n)) => {
+                self.draining = Some(Draining { number, is_over: false });
                 self.ask_for(number, NodeChange::Drain, rng);
             }
             1 => {
-                if let Some(number) = self.draining.take() {
+                if let Some(Draining { number, is_over }) = &mut self.draining {
+                    *is_over = true;
+                    let number = *number;
                     self.ask_for(number, NodeChange::Undrain, rng);
                 }
             }
@@ -57,9 +77,9 @@ impl Cluster {
         });
     }
 
-    /// The data server in the cluster map that the first metaserver has.
+    /// The data server in the newest cluster map.
     fn known(&self, number: usize) -> Option<(KnownServer, NodeState)> {
-        let map = self.members.iter().find_map(crate::member::Member::metaserver)?.cluster().map();
+        let map = self.newest()?.0.cluster().map();
         let name = self.data_servers[number].name();
         let known = map.present_data_servers().find(|known| known.name == name)?.clone();
         let state = map.state(NodeKey::DataServer(known.id));
@@ -100,7 +120,9 @@ impl Cluster {
         }
         let number = rng.below(self.data_servers.len());
         self.becomes(number, NodeState::Draining, NodeChange::Drain, &mut rng)?;
-        if !self.until(EMPTY_MS_MAX, |cluster| cluster.left_on(number).is_none()) {
+        // A look reads hundreds of directories.
+        let is_look = |cluster: &Self| cluster.shared.now_ms().is_multiple_of(LOOK_MS);
+        if !self.until(EMPTY_MS_MAX, |cluster| is_look(cluster) && cluster.left_on(number).is_none()) {
             return Err(self.left_on(number).unwrap_or_default());
         }
         Ok(())
@@ -109,7 +131,7 @@ impl Cluster {
     /// What a data server that drains still has.
     fn left_on(&self, number: usize) -> Option<String> {
         let (known, _) = self.known(number)?;
-        let map = self.members.iter().find_map(crate::member::Member::metaserver)?.cluster().map();
+        let map = self.newest()?.0.cluster().map();
         let is_member =
             |chain: &&namespace::Chain| chain.members.iter().any(|m| known.targets.contains(&m.target));
         let chains = map.chains.iter().filter(is_member).count();

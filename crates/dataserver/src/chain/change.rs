@@ -118,6 +118,12 @@ impl Change {
         Ok(())
     }
 
+    /// True if the change gives way to one of the object on another chain, where the two could wait for each other: one
+    /// of a placement from before, and one of the present placement, with the same members in another order.
+    pub(crate) fn gives_way(&self) -> bool {
+        matches!(self, Change::Make | Change::Remove)
+    }
+
     /// The call of the `data` program for this change.
     pub(crate) fn call(&self, handle: Bytes) -> Call {
         match self {

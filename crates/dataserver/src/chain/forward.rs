@@ -30,6 +30,8 @@ const WARN_PAUSE: Duration = Duration::from_secs(5);
 /// must leave the chain, for the others have the change.
 const DAMAGED_ATTEMPTS: u32 = 20;
 const DAMAGED_PAUSE: Duration = Duration::from_millis(100);
+/// Time that a change waits for the lock of its object, if it gives way to one on another chain.
+const GIVES_WAY_AFTER: Duration = Duration::from_secs(1);
 /// Pause before a change that finds no room is tried again.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(500);
 /// Time that a member waits to hear of the version of a forwarded change.
@@ -54,7 +56,8 @@ pub(super) enum NotPassed {
     /// the target is refilled.
     NoMember,
     /// The next member has no room for the change, or cannot do it, or it covers a part of a block that is
-    /// damaged at all members, or it is a MAKE from before its object came to another chain; and it has done nothing.
+    /// damaged at all members, or it is a MAKE from before its object came to another chain, or gives way to a change on
+    /// another chain; and it has done nothing.
     Refused(Status),
 }
 
@@ -76,13 +79,15 @@ impl Chains {
         };
         self.check_sender(&found.handle, Sender::Forwards, connection)?;
         let deadline = Instant::now() + CALL_TIME_MAX;
-        let asked = self.locks.ask(
-            (member.target, found.object.name),
-            change.range(),
-            Kind::Alone(found.handle.chain),
-        );
+        let key = (member.target, found.object.name);
+        let asked = self.locks.ask(key, change.range(), Kind::Alone(chain.id));
         let waiting = self.metrics.waits();
-        let lock = timeout_at(deadline, asked.held()).await.map_err(|_| Status::ChainWaits)?;
+        let gives_way = change.gives_way();
+        let until = if gives_way { Instant::now() + GIVES_WAY_AFTER } else { deadline };
+        let Ok(lock) = timeout_at(until, asked.held()).await else {
+            let is_other = gives_way && self.locks.is_of_other_chain(&key, chain.id);
+            return Err(if is_other { Status::OtherChain } else { Status::ChainWaits }.into());
+        };
         drop(waiting);
         let chains = Arc::clone(self);
         self.finish(deadline, async move {
@@ -365,6 +370,7 @@ impl Chains {
                 )) if change.can_be_taken_back() => {
                     return Err(NotPassed::Refused(status));
                 }
+                Ok(Err(status @ Status::OtherChain)) => return Err(NotPassed::Refused(status)),
                 // Its object is on another chain by now.
                 Ok(Err(status @ Status::StaleEpoch)) if matches!(change, Change::Make) => {
                     return Err(NotPassed::Refused(status));

@@ -112,8 +112,12 @@ impl Chains {
                 let chain = chains.table.serving(handle.chain, handle.target)?;
                 chain.is_head(handle.target).then_some(done).ok_or(Status::StaleChain.into())
             })
-            .await?;
-        Ok(Some(done))
+            .await;
+        match done {
+            // The caller comes again: the other change is done then, or has given way.
+            Err(Trouble::Refused(Status::OtherChain)) => Err(Status::ChainWaits.into()),
+            done => done.map(Some),
+        }
     }
 
     /// Raises the object's epoch to that of the handle, at all members.

@@ -90,6 +90,13 @@ impl RangeLocks {
         changes.filter(|entry| entry.kind != Kind::Shared).map(|entry| entry.range.clone()).collect()
     }
 
+    /// True if a change of the object on another chain is under way.
+    pub(crate) fn is_of_other_chain(&self, key: &Key, chain: u64) -> bool {
+        let objects = self.objects.lock();
+        let mut held = objects.get(key).into_iter().flat_map(|queue| &queue.entries);
+        held.any(|entry| entry.waits.is_none() && matches!(entry.kind, Kind::Alone(other) if other != chain))
+    }
+
     fn release(&self, key: &Key, id: u64) {
         let mut objects = self.objects.lock();
         let Some(queue) = objects.get_mut(key) else { return };

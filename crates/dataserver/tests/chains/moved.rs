@@ -266,3 +266,44 @@ async fn a_refill_of_a_chain_that_a_column_did_not_move_to_leaves_the_column_alo
         (Some(b"data".to_vec()), Some(b"data".to_vec()))
     );
 }
+
+/// The column has moved to a chain with the same targets in another order, while its MAKE of before is still on its way:
+/// each MAKE has the object's lock at its head, and asks for it at the other one's.
+///
+/// ```text
+/// chain      0 -> 1      MAKE holds 0, waits for 1
+/// OTHER      1 -> 0      MAKE holds 1, waits for 0
+/// ```
+#[tokio::test(flavor = "multi_thread")]
+async fn makes_on_two_chains_of_the_same_targets_do_not_wait_for_each_other() {
+    let world = World::of(2).await;
+    let other = |version, hear: &[usize]| {
+        let mut members = world.chain(&[In, In]).members;
+        members.reverse();
+        let chain = Chain { id: OTHER, version, verifier: 42, members };
+        hear.iter().for_each(|node| world.nodes[*node].ds.tell_chains(std::slice::from_ref(&chain)));
+    };
+    // Each head alone has heard of the present version: its MAKE is refused by the next member, again and again.
+    other(1, &[0, 1]);
+    other(2, &[1]);
+    world.tell_beside(2, [In, In], &[0]);
+    let retries = |node: usize| world.nodes[node].ds.chain_metrics().forward_retries.get();
+    let make = async {
+        let args = make::Args { handles: vec![world.on_other(1, 5)] };
+        loop {
+            let made: make::Res = call(&world.peer(1), Procedure::Make, &args).await.unwrap();
+            if made != Err(Status::ChainWaits) {
+                return made;
+            }
+        }
+    };
+    let all_hear = async {
+        until("both have the lock of their head", || retries(0) > 0 && retries(1) > 0).await;
+        world.tell_beside(2, [In, In], &[1]);
+        other(2, &[0]);
+    };
+    let both = async { tokio::join!(world.make_late(0, 5), make, all_hear) };
+    let (_late, made, ()) = tokio::time::timeout(LEASE, both).await.expect("they give way");
+    made.unwrap();
+    assert_eq!(world.equal(5).unwrap(), b"");
+}

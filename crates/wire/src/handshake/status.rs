@@ -52,6 +52,8 @@ xdr_enum! {
         AddressInUse = 20,
         /// The bytes of the call do not fit the sums that it carries. Nothing was done: retry.
         WrongSum = 21,
+        /// A change of the object on another chain is under way. Nothing was done: retry.
+        OtherChain = 22,
     }
 }
 
