@@ -138,6 +138,15 @@ fn in_order(object: ObjectName) -> (u8, u64, u32) {
     (object.inode as u8, object.inode, object.column)
 }
 
+/// What a look at the targets has found.
+#[derive(Default)]
+struct Moves {
+    /// The next moves; none: nothing that a target with too much has can move.
+    moves: Vec<ChainChange>,
+    /// Pools with a target that could not be asked.
+    unknown: BTreeSet<PoolId>,
+}
+
 impl Cluster {
     /// Moves members of chains to targets with more room while this metaserver leads. Never returns.
     pub async fn balance_targets(self: Arc<Self>) {
@@ -178,13 +187,14 @@ impl Cluster {
                 continue;
             }
             let uneven = fills.iter().filter(|fill| due.contains(&fill.pool)).copied().collect();
-            let moves = self.next_moves(uneven, &mut cleaned).await.unwrap_or_default();
+            let Moves { moves, unknown } = self.next_moves(uneven, &mut cleaned).await;
             let chains = self.chains();
             let moving = moves.iter().filter_map(|change| Some(chains.get(&change.chain)?.pool));
             let moving: BTreeSet<PoolId> = moving.collect();
             // With as many moves as there may be, pools may not have had their turn.
-            let is_all = self.chains.left_behind.targets().is_empty() && moves.len() < MOVES_MAX;
-            let in_vain = due.difference(&moving).filter(|_| is_all).map(|pool| {
+            let is_all = !self.is_being_cleaned() && moves.len() < MOVES_MAX;
+            let stay = due.difference(&moving).filter(|pool| is_all && !unknown.contains(pool));
+            let in_vain = stay.map(|pool| {
                 let fills = of_pool(&fills, *pool);
                 say_in_vain(&fills, self.map().pool_name(*pool));
                 (*pool, InVain { fills, at: now() })
@@ -232,13 +242,8 @@ impl Cluster {
         self.data_servers.report().into_iter().filter_map(fill).collect()
     }
 
-    /// The next moves; none in the list: nothing that a target with too much has can move. None: a target
-    /// could not be asked, or has to be cleaned first, unless it is `cleaned`.
-    async fn next_moves(
-        &self,
-        mut fills: Vec<Fill>,
-        cleaned: &mut BTreeSet<TargetId>,
-    ) -> Option<Vec<ChainChange>> {
+    /// The next moves. A target that is not in `cleaned` is cleaned first.
+    async fn next_moves(&self, mut fills: Vec<Fill>, cleaned: &mut BTreeSet<TargetId>) -> Moves {
         fills.sort_by(|a, b| b.share().total_cmp(&a.share()));
         let (chains, known) = (self.chains(), Known::of(self));
         let can_take = |id: ChainId, from: TargetId, to: TargetId| {
@@ -247,36 +252,41 @@ impl Cluster {
                 known.can_take(chain, from, to) && shared(to) <= shared(from)
             })
         };
-        let mut moves = Vec::new();
+        let mut next = Moves::default();
         for at in 0..fills.len() {
             let from = fills[at].target;
             let (least, _) = least_and_most(&fills, fills[at].pool);
-            if fills[at].share() - least <= WITHIN || moves.len() >= MOVES_MAX {
+            if fills[at].share() - least <= WITHIN || next.moves.len() >= MOVES_MAX {
                 continue;
             }
-            let Some(mut bytes) = self.bytes_of_chains(from).await else { continue };
+            let Some(mut bytes) = self.bytes_of_chains(from).await else {
+                next.unknown.insert(fills[at].pool);
+                continue;
+            };
             let all = bytes.len();
             bytes.retain(|chain, _| self.is_member(*chain, from));
             if bytes.len() < all && cleaned.insert(from) {
                 self.chains.left_behind.note([from]); // by the leader before this one
-                return None;
+                return Moves::default();
             }
             // One member of a chain moves at a time.
-            bytes.retain(|chain, _| moves.iter().all(|other: &ChainChange| other.chain != *chain));
-            while moves.len() < MOVES_MAX
+            bytes.retain(|chain, _| next.moves.iter().all(|other| other.chain != *chain));
+            while next.moves.len() < MOVES_MAX
                 && let Some((id, to, moved)) =
                     best_move(fills[at], &fills, &bytes, |id, to| can_take(id, from, to))
             {
                 bytes.remove(&id);
+                let Some(version) = chains.get(&id).map(|chain| chain.version) else { continue };
                 let step = ChainStep::Move(from, to);
                 known.note(id, step);
-                moves.push(ChainChange { chain: id, version: chains.get(&id)?.version, step });
+                next.moves.push(ChainChange { chain: id, version, step });
                 fills[at].used = fills[at].used.saturating_sub(moved);
-                let to = fills.iter_mut().find(|fill| fill.target == to)?;
-                to.used = to.used.saturating_add(moved);
+                fills.iter_mut().filter(|fill| fill.target == to).for_each(|to| {
+                    to.used = to.used.saturating_add(moved);
+                });
             }
         }
-        Some(moves)
+        next
     }
 
     /// Bytes of each chain with copies on a target. None: it does not answer.

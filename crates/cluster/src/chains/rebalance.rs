@@ -43,7 +43,7 @@ pub struct PoolBalance {
     pub emptiest_target: TargetId,
     /// Chains that move from one target to another.
     pub moving: u32,
-    /// Chains that lack a member, or whose members get data that they lack.
+    /// Chains that lack a copy, or have one in another pool.
     pub incomplete: u32,
     /// The state.
     pub state: BalanceState,
@@ -204,8 +204,7 @@ impl Cluster {
         let unsettled = chains
             .values()
             .filter(|chain| chain.pool == pool && !is_whole(chain, &map) && !self.is_chain_lost(chain.id));
-        let (moving, incomplete): (Vec<&Chain>, Vec<&Chain>) =
-            unsettled.partition(|chain| has_all_copies(chain));
+        let (moving, incomplete): (Vec<&Chain>, Vec<&Chain>) = unsettled.partition(|chain| moves(chain));
         let is_due = || self.chains.looks.is_due(pool, &own, self.group.clock.monotonic());
         let state = match () {
             () if !moving.is_empty() => BalanceState::Moving,
@@ -229,9 +228,12 @@ impl Cluster {
     }
 }
 
-/// True if as many members have all data as there are to be: what it lacks is a place, and not a copy.
-fn has_all_copies(chain: &Chain) -> bool {
-    chain.with_state(MemberState::In).count() >= usize::from(chain.copies)
+/// True if as many members have all data as there are to be, and another one gets it or is to be dropped.
+fn moves(chain: &Chain) -> bool {
+    let copies = usize::from(chain.copies);
+    let has_all_copies = chain.with_state(MemberState::In).count() >= copies;
+    let has_more = chain.members.len() > copies;
+    has_all_copies && (has_more || chain.is_of_one_for_now())
 }
 
 fn thousandths(fill: &Fill) -> u32 {

@@ -63,8 +63,8 @@ fn reason(pool: &cluster::PoolBalance) -> Option<String> {
     match pool.state {
         BalanceState::Even | BalanceState::Moving | BalanceState::Looking => None,
         BalanceState::Waiting => Some(format!(
-            "{} chains lack a member, or get data that they lack, and nothing else moves before that is over; heorot status \
-             says more",
+            "{} chains lack a copy, or have one in another pool, and nothing else moves before that is over; heorot status says \
+             more",
             pool.incomplete
         )),
         BalanceState::Cleaning => Some("objects that chains have left behind are removed first".into()),

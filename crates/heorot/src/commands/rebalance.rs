@@ -15,6 +15,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_TIME_MAX: Duration = Duration::from_secs(10);
 /// Time that chains may lack a member while nothing else moves: a data server that starts again is back before.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(60);
+/// Time in which chains that move, or the removal of what they left behind, must have changed something.
+const STILL_TIME_MAX: Duration = Duration::from_secs(900);
 /// Time without an answer after which the wait ends: an election takes some seconds.
 const SILENT_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -24,10 +26,11 @@ pub(crate) fn rebalance(args: &RebalanceArgs) -> Result<(), Failure> {
     let mut pools: Vec<PoolBalance> = client.post("/rebalance")?;
     let began = Instant::now();
     let (mut answered, mut progressed) = (began, began);
+    let mut before = pools.clone();
     let mut line = ProgressLine::new(!args.json);
     loop {
-        if pools.iter().any(goes_on) {
-            progressed = Instant::now();
+        if pools != before {
+            (before, progressed) = (pools.clone(), Instant::now());
         }
         let is_over = match args.wait {
             true => is_over(&pools, progressed.elapsed()),
@@ -69,10 +72,15 @@ fn goes_on(pool: &PoolBalance) -> bool {
     ["moving", "cleaning", "looking"].contains(&pool.state.as_str())
 }
 
-/// True if nothing more is to be waited for. `still`: the time since something moved.
+/// True if nothing more is to be waited for. `still`: the time since something changed.
 fn is_over(pools: &[PoolBalance], still: Duration) -> bool {
     let is_waiting = |pool: &PoolBalance| pool.state == "waiting";
-    !pools.iter().any(goes_on) && (!pools.iter().any(is_waiting) || still > WAITING_TIME_MAX)
+    let time_max = match () {
+        () if pools.iter().any(goes_on) => STILL_TIME_MAX,
+        () if pools.iter().any(is_waiting) => WAITING_TIME_MAX,
+        () => return true,
+    };
+    still > time_max
 }
 
 /// What there is to say at the end; an error if the wait has ended and pools are not even.
@@ -81,7 +89,16 @@ fn conclusion(pools: &[PoolBalance], has_waited: bool) -> Result<String, Failure
     if uneven.is_empty() {
         return Ok("the targets of each pool are equally full, within 5 % of their size".into());
     }
-    let why = |pool: &&PoolBalance| Some(format!("pool {}: {}", pool.pool, pool.reason.as_ref()?));
+    let still = |pool: &PoolBalance| {
+        let minutes = STILL_TIME_MAX.as_secs() / 60;
+        (has_waited && goes_on(pool))
+            .then(|| format!("{}, and nothing has changed for {minutes} minutes", state(pool)))
+    };
+    let why = |pool: &&PoolBalance| {
+        let reasons = [still(pool), pool.reason.clone()];
+        let reasons = reasons.into_iter().flatten().collect::<Vec<_>>().join(": ");
+        (!reasons.is_empty()).then(|| format!("pool {}: {reasons}", pool.pool))
+    };
     let reasons: Vec<String> = uneven.iter().filter_map(why).collect();
     if has_waited {
         return Err(Failure::new(format!("not all pools are even: {}", reasons.join("; "))));
@@ -195,12 +212,18 @@ flash     61.2 %  ds1:/data/sda  5.0 %     ds4:/data/sda  in vain
         };
         assert!(is_over(&[], 0) && is_over(&[&even], 0) && is_over(&[&even, &stays], 0));
         assert!(!is_over(&[&even, &moves], 900) && !is_over(&[&waits, &moves], 900));
+        assert!(is_over(&[&even, &moves], 901) && is_over(&[&waits, &moves], 901));
         assert!(!is_over(&[&even, &waits], 59) && is_over(&[&even, &waits], 61));
 
         let said = |pools: &[PoolBalance], waited| conclusion(pools, waited).map_err(|why| why.to_string());
         assert!(said(std::slice::from_ref(&even), true).unwrap().contains("equally full"));
         let uneven = [even.clone(), stays.clone(), waits];
         assert_eq!(said(&uneven, true), Err("not all pools are even: pool b: no room; pool c: away".into()));
+        let still = said(std::slice::from_ref(&moves), true).unwrap_err();
+        assert_eq!(
+            still,
+            "not all pools are even: pool a: 2 chains move, and nothing has changed for 15 minutes"
+        );
         let begun = said(&[moves, stays], false).unwrap();
         assert!(
             begun.starts_with("chains move by themselves") && begun.ends_with("pool b: no room"),

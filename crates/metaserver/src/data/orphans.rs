@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::TargetReport;
 use namespace::{Chain, ChainId, FileLayout, Inode, InodeId, Kind, TargetId, read};
 use wire::data::remove::Only;
 use wire::data::{self, ObjectEntry, Procedure};
@@ -122,14 +123,13 @@ impl Data {
                 }
                 let is_gone = self.cluster.data_servers.lost_targets().contains(&target);
                 let mut report = CleanReport::default();
-                let is_clean = match self.clean_target(target, Only::LeftChain, &mut report).await {
-                    Ok(is_clean) => {
-                        let tries = tries.entry((target, number)).or_default();
-                        *tries += 1;
-                        is_clean || *tries >= LEFT_BEHIND_TRIES
-                    }
-                    Err(_) => is_gone,
-                };
+                let cleaned = self.clean_target(target, Only::LeftChain, &mut report).await;
+                // One that is away is cleaned when it is back; meanwhile nothing waits for it.
+                let lives = |report: &TargetReport| report.target == target && report.alive;
+                let is_away = cleaned.is_err() && !self.cluster.data_servers.report().iter().any(lives);
+                let tries = tries.entry((target, number)).or_default();
+                *tries += u32::from(!is_away);
+                let is_clean = cleaned.unwrap_or(is_gone) || *tries >= LEFT_BEHIND_TRIES;
                 if is_clean {
                     self.cluster.forget_left_behind((target, number));
                     let objects = report.objects_removed;

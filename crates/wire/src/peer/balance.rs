@@ -24,7 +24,7 @@ crate::xdr_struct! {
         pub emptiest_target: u64,
         /// Chains that move from one target to another.
         pub moving: u32,
-        /// Chains that lack a member, or whose members get data that they lack.
+        /// Chains that lack a copy, or have one in another pool.
         pub incomplete: u32,
         /// The state.
         pub state: State,
