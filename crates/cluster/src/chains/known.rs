@@ -11,8 +11,9 @@ use super::sites::Sites;
 use super::step::{Presence, Targets};
 use crate::cluster::Cluster;
 
-/// Chains that are refilled at a time for each target, as source or as new member: clients keep the rest of a disk.
-const REFILLS_OF_TARGET_MAX: usize = 8;
+/// Chains that are refilled at a time for each target, as source or as new member. Heads refill eight of theirs at a time:
+/// the others are there when one of these is done, before the leader hears of it.
+const REFILLS_OF_TARGET_MAX: usize = 24;
 /// Interval at which a full member is tried again. It leaves when a change finds no room, which holds writers up
 /// for a second.
 const TRY_FULL_EVERY: Duration = Duration::from_secs(30);

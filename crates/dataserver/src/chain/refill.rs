@@ -34,8 +34,8 @@ use crate::peers::Use;
 use crate::target::Target;
 use crate::targets::Targets;
 
-/// Chains that are refilled at a time: each holds 2 MiB, some MiB of dirty logs, and one stream to one member.
-const CHAINS_AT_A_TIME: usize = 4;
+/// Chains that are refilled at a time: each holds 2 MiB and some MiB of dirty logs, and has one region on its way.
+const CHAINS_AT_A_TIME: usize = 8;
 /// Objects of a page of the list.
 const PAGE: u32 = 256;
 /// Time limit of a page: a member reads the marks of all its objects up to the end of the page.
@@ -102,23 +102,16 @@ impl Chains {
     /// Refills members of the chains that this server's targets lead, for ever.
     pub(crate) async fn refill(self: Arc<Self>, targets: Arc<Targets>) {
         let mut running = JoinSet::new();
-        let mut refilled: Vec<u64> = Vec::new();
+        let mut refilled: BTreeMap<u64, SocketAddr> = BTreeMap::new();
         let mut news = self.table.news();
         loop {
             let led = self.table.led_by(&targets.ids());
             self.share_pace(&led);
             self.forget_names();
-            for (target, chain) in led {
-                if running.len() >= CHAINS_AT_A_TIME {
-                    break;
-                }
-                let Some(member) = self.lacking(target, &chain).next().cloned() else { continue };
-                let Some(target) = targets.get(target).filter(|_| !refilled.contains(&chain.id)) else {
-                    continue;
-                };
-                refilled.push(chain.id);
-                let heads = AtomicU32::new(1);
-                let refill = Refill { chains: Arc::clone(&self), target, chain, member, heads };
+            while running.len() < CHAINS_AT_A_TIME
+                && let Some(refill) = self.next_refill(&led, &targets, &refilled)
+            {
+                refilled.insert(refill.chain.id, refill.member.address);
                 running.spawn(refill.run());
             }
             self.metrics.refilling.set(running.len() as i64);
@@ -127,7 +120,7 @@ impl Chains {
                 // Also each extension of the lease: once a second.
                 () = news.changed() => {}
                 Some(ended) = running.join_next() => match ended {
-                    Ok(chain) => refilled.retain(|id| *id != chain),
+                    Ok(chain) => drop(refilled.remove(&chain)),
                     Err(error) => {
                         tracing::error!(%error, "the refilling of a member of a chain ended");
                         running.shutdown().await;
@@ -140,6 +133,30 @@ impl Chains {
 }
 
 impl Chains {
+    /// The next member to refill, of a data server that is refilled least now: the links of all are used. `refilled`: those
+    /// that are under way, by chain.
+    fn next_refill(
+        self: &Arc<Self>,
+        led: &[(u64, Arc<Chain>)],
+        targets: &Targets,
+        refilled: &BTreeMap<u64, SocketAddr>,
+    ) -> Option<Refill> {
+        let lacking = led.iter().filter(|(_, chain)| !refilled.contains_key(&chain.id));
+        let lacking = lacking.filter_map(|(target, chain)| {
+            let member = self.lacking(*target, chain).next()?;
+            Some((targets.get(*target)?, chain, member))
+        });
+        let under_way = |member: &Member| refilled.values().filter(|at| **at == member.address).count();
+        let (target, chain, member) = lacking.min_by_key(|(.., member)| under_way(member))?;
+        Some(Refill {
+            chains: Arc::clone(self),
+            target,
+            chain: Arc::clone(chain),
+            member: member.clone(),
+            heads: AtomicU32::new(1),
+        })
+    }
+
     /// Shares the time that clients leave among the data servers that are refilled.
     fn share_pace(&self, led: &[(u64, Arc<Chain>)]) {
         let lacking = led.iter().flat_map(|(target, chain)| self.lacking(*target, chain));
