@@ -194,7 +194,7 @@ impl Objects {
         to_offset: u64,
         len: u64,
     ) -> Result<u64, ObjectError> {
-        let read: Bytes = source.read_blocks(from.0, from.1, from_offset, len as usize)?.data;
+        let read: Bytes = source.read_blocks(from.0, from.1, from_offset, len as usize, true)?.data;
         let copied = read.len() as u64;
         self.write_open(to.0, to.1, to_offset, &read.into(), None)?;
         Ok(copied)

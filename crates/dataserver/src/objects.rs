@@ -205,6 +205,17 @@ impl Objects {
     /// # Errors
     /// [`ObjectError`].
     pub fn read(&self, object: ObjectRef, offset: u64, count: usize) -> Result<ReadOutcome, ObjectError> {
+        self.read_as(object, offset, count, self.checksums.verifies_reads())
+    }
+
+    /// [`Objects::read`]. `verifies`: whether the blocks are verified.
+    pub(crate) fn read_as(
+        &self,
+        object: ObjectRef,
+        offset: u64,
+        count: usize,
+        verifies: bool,
+    ) -> Result<ReadOutcome, ObjectError> {
         self.check()?;
         if end_of(offset, count as u64).is_err() {
             return Ok(ReadOutcome { data: Bytes::new(), at_end: true });
@@ -212,7 +223,7 @@ impl Objects {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        self.read_blocks(&object.name, &open, offset, count)
+        self.read_blocks(&object.name, &open, offset, count, verifies)
     }
 
     /// Writes `data` at `offset`. Durable only after a commit that has the verifier which is returned here.

@@ -100,7 +100,7 @@ impl Checksums {
         self.clock.monotonic().as_secs()
     }
 
-    fn verifies_reads(&self) -> bool {
+    pub(crate) fn verifies_reads(&self) -> bool {
         self.verifies_reads.load(Ordering::Relaxed)
     }
 

@@ -29,17 +29,18 @@ impl<'a> Blocks<'a> {
 
 impl Objects {
     /// Reads `count` bytes at `offset`, whose end is an offset, too. The blocks that they are in are read
-    /// whole and verified.
+    /// whole, and verified if `verifies`.
     pub(crate) fn read_blocks(
         &self,
         name: &ObjectName,
         open: &OpenObject,
         offset: u64,
         count: usize,
+        verifies: bool,
     ) -> Result<ReadOutcome, ObjectError> {
         let fail = |e| self.trouble("read", name, e);
         let end = offset + count as u64;
-        let verified = self.checksums.verifies_reads() && open.sums.get().is_some();
+        let verified = verifies && open.sums.get().is_some();
         let (start, stop) = match verified {
             true => (offset - offset % BLOCK, end.div_ceil(BLOCK) * BLOCK),
             false => (offset, end),

@@ -209,6 +209,8 @@ fn where_only_the_scrubber_verifies_a_read_does_not() {
     flip(&file(dir.path(), 1), 0);
     objects.set_verify(Verify::Scrub);
     assert!(objects.read(at(1), 0, 10).is_ok());
+    // For the object of another member, whose sums would fit.
+    assert_eq!(objects.read_runs(at(1), 0, 10), Err(ObjectError::Damaged));
     assert_eq!(objects.check_block(at(1), 0), Err(ObjectError::Damaged));
     objects.set_verify(Verify::Read);
     assert_eq!(objects.read(at(1), 0, 10), Err(ObjectError::Damaged));

@@ -105,7 +105,12 @@ fn note(dir: &Path, file: &Path) -> Result<String, Failure> {
             secret_file.display()
         ))
     })?;
-    check_addition(dir, secret.cluster(), data_dir, targets)?;
+    if let Some(id) = check_addition(dir, secret.cluster(), data_dir, targets)? {
+        return Err(Failure::new(format!(
+            "{shown}: is the target {id:016x} already, and a data server that does not run cannot ask whether another one serves \
+             that; nothing was changed. Start the data server of {name}, and run the command again"
+        )));
+    }
     file.add(dir)?;
     if is_running()? {
         return Err(Failure::new(format!(

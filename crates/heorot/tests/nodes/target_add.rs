@@ -48,6 +48,14 @@ fn a_node_gets_a_target_by_its_directory_whether_it_runs_or_not() {
     let line = refusal(&words(&second, &["--admin", dir]));
     assert!(line.contains("second: is a target of this data server already"), "{line}");
     assert_eq!(node.signal(Signal::TERM), Some(0));
+
+    // A target that another data server may serve, or a copy of one.
+    let moved = lab.path().join("moved");
+    std::fs::rename(&second, &moved).unwrap();
+    let before = ash.file("ds.toml");
+    let line = refusal(&words(&moved, &["--admin", dir]));
+    assert!(line.contains("cannot ask whether another one serves that; nothing was changed"), "{line}");
+    assert_eq!(ash.file("ds.toml"), before);
 }
 
 #[test]
