@@ -61,18 +61,31 @@ impl DsFile {
     /// Puts the directory into `targets`, durably. Blocks.
     pub(crate) fn add(&self, dir: &Path) -> Result<(), Failure> {
         let text = with_target(&self.path, &self.text, dir)?;
+        // An editor knows of no lock.
+        if config::read(&self.path)? != self.text {
+            return Err(Failure::new(format!(
+                "{}: was changed meanwhile; nothing else was changed. Try again",
+                self.path.display()
+            )));
+        }
         replace(&self.path, &text).map_err(|error| {
+            // The sync of the directory is the last step.
+            let is_there = config::read(&self.path).is_ok_and(|now| now == text);
+            let changed = if is_there { "it is changed until the power fails" } else { "nothing was changed" };
             Failure::new(format!(
-                "{}: cannot be written: {error}; nothing was changed. Make room there, or see that the user of this process \
-                 may write to the file and its directory",
+                "{}: cannot be written: {error}; {changed}. Make room there, or see that the user of this process may write to \
+                 the file and its directory",
                 self.path.display()
             ))
         })
     }
 
-    /// Brings the text back that was there before [`DsFile::add`]. Blocks.
-    pub(crate) fn undo(&self) -> io::Result<()> {
-        replace(&self.path, &self.text)
+    /// Brings the text back that was there before [`DsFile::add`] of the directory. Blocks.
+    pub(crate) fn undo(&self, dir: &Path) -> Result<(), Failure> {
+        if config::read(&self.path)? != with_target(&self.path, &self.text, dir)? {
+            return Err(Failure::new("it was changed meanwhile; take the directory out of `targets` there"));
+        }
+        Ok(replace(&self.path, &self.text)?)
     }
 }
 
@@ -145,7 +158,7 @@ mod tests {
         assert_eq!(text, TEXT.replace("['/a']", "['/a', \"/b\"]"));
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o644);
         assert!(link.symlink_metadata().unwrap().is_symlink());
-        locked.undo().unwrap();
+        locked.undo(Path::new("/b")).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), TEXT);
         drop(locked);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left");
@@ -163,6 +176,26 @@ mod tests {
             }
         });
         assert_eq!(DsFile::lock(&file).unwrap().config.targets.len(), 5);
+    }
+
+    #[test]
+    fn what_an_editor_has_written_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ds.toml");
+        std::fs::write(&file, TEXT).unwrap();
+        let by_hand = format!("{TEXT}name = 'ash'\n");
+        let locked = DsFile::lock(&file).unwrap();
+        std::fs::write(&file, &by_hand).unwrap();
+        let refused = locked.add(Path::new("/b")).unwrap_err().to_string();
+        assert!(refused.contains("was changed meanwhile; nothing else was changed"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), by_hand);
+        drop(locked);
+
+        let locked = DsFile::lock(&file).unwrap();
+        locked.add(Path::new("/b")).unwrap();
+        std::fs::write(&file, TEXT).unwrap();
+        assert!(locked.undo(Path::new("/b")).is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), TEXT);
     }
 
     #[test]

@@ -14,8 +14,10 @@ use std::time::Duration;
 use dataserver::{AdditionError, DataServer, is_same_directory, plain_path};
 
 use crate::admin::api::Status;
+use crate::config::ds::DsConfig;
 use crate::node::ds_file::DsFile;
 use crate::servers::known_metaservers::KnownMetaservers;
+use crate::servers::reload::read_again;
 use command_line::Failure;
 
 /// Time limit of the wait for a metaserver that completes the registration: an election takes some seconds.
@@ -60,8 +62,11 @@ impl MoreTargets {
 
     /// Serves those of the directories that the file names now and that are no targets yet. Logs what cannot be had,
     /// and targets that the file does not name any more.
-    pub(crate) async fn follow(self: &Arc<Self>, listed: &[PathBuf]) {
+    pub(crate) async fn follow(self: &Arc<Self>) {
         let _alone = self.one_at_a_time.lock().await;
+        // Only now: a command may have put a directory there that could not be served, and taken it out again.
+        let Some(DsConfig { targets: listed, .. }) = read_again(&self.file, DsConfig::parse) else { return };
+        let listed = &listed[..];
         let own = self.data_server.target_paths();
         let is_among = |dir: &PathBuf, all: &[PathBuf]| all.iter().any(|other| is_same_directory(dir, other));
         for dir in own.iter().filter(|dir| !is_among(dir, listed)) {
@@ -141,7 +146,7 @@ impl MoreTargets {
             file.add(dir)?;
         }
         self.data_server.add_target(dir).map_err(|why| {
-            let undone = if is_listed { Ok(()) } else { file.undo() };
+            let undone = if is_listed { Ok(()) } else { file.undo(dir) };
             let and = match undone {
                 Ok(()) if is_listed => format!("{} names it, as before", file.path().display()),
                 Ok(()) => format!("{} is as it was", file.path().display()),

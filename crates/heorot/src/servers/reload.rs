@@ -67,14 +67,15 @@ pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsC
             logging::set(&new.log);
             running.set_rates(new.checks, new.refill_rate);
             if let Some(more_targets) = &running.more_targets {
-                more_targets.follow(&new.targets).await;
+                more_targets.follow().await;
             }
             tracing::info!(file = %file.display(), "configuration read again");
         }
     }
 }
 
-fn read_again<C>(file: &Path, parse: impl Fn(&Path, &str) -> Result<C, ConfigError>) -> Option<C> {
+/// The file; none, with a line in the log, if it cannot be read.
+pub(crate) fn read_again<C>(file: &Path, parse: impl Fn(&Path, &str) -> Result<C, ConfigError>) -> Option<C> {
     match config::read(file).and_then(|text| parse(file, &text)) {
         Ok(new) => Some(new),
         Err(error) => {
