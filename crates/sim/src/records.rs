@@ -79,13 +79,17 @@ pub struct Records {
 }
 
 impl Record {
-    /// True if these are parts of writes that the record may have, one of which has no answer: its data server, and then
-    /// its client, may have died in the middle of it.
+    /// True if these are parts of writes without an answer over one that the record may have: their data server, and then
+    /// their client, may have died in the middle of them.
     fn may_be_torn(&self, read: &[u8]) -> bool {
-        let all = [self.durable].into_iter().chain(self.later.iter().chain(&self.stragglers).copied());
-        let all: Vec<[u8; 8]> = all.map(u64::to_be_bytes).collect();
-        let is_of_one = |(at, byte): (usize, &u8)| all.iter().any(|number| number[at % 8] == *byte);
-        !self.stragglers.is_empty() && read.iter().enumerate().all(is_of_one)
+        let is_below = |below: &u64| {
+            let mut bytes = read.iter().enumerate();
+            bytes.all(|(at, byte)| {
+                let has = |number: &u64| number.to_be_bytes()[at % 8] == *byte;
+                has(below) || self.stragglers.iter().any(has)
+            })
+        };
+        [self.durable].iter().chain(&self.later).any(is_below)
     }
 }
 
