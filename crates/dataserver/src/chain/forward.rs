@@ -275,6 +275,8 @@ impl Chains {
         let reserve = match (own, &passed) {
             // A part may have been written here, which is taken back below.
             (Err(ObjectError::TooLarge), Err(NotPassed::Refused(Status::Invalid))) => None,
+            // No member has it: not this one, and none after it.
+            (Err(ObjectError::NoSpace), Err(NotPassed::Refused(_))) if self.has_only_refilled(&found) => None,
             // The file system told a longer file than it has.
             (Err(error @ ObjectError::TooLarge), Ok(chain)) if chain.has_next_in(found.handle.target) => {
                 self.leave(&found, error);
@@ -317,6 +319,10 @@ impl Chains {
         };
         if lacks && self.leave(found, error) {
             return Status::ChainWaits.into();
+        }
+        // The chain has gone on without this target while it was at work: the chain needs nothing of it.
+        if lacks && !self.is_member(found) {
+            return Status::StaleChain.into();
         }
         if !is_own_trouble(error) {
             return error.into();

@@ -80,6 +80,12 @@ impl Chains {
         chain.is_some_and(|chain| chain.others(found.handle.target).any(|other| !other.is_refilling))
     }
 
+    /// True if the target is still a member of the chain, by the latest known version.
+    pub(super) fn is_member(&self, found: &Found) -> bool {
+        let chain = self.table.get(found.handle.chain);
+        chain.is_some_and(|chain| chain.member(found.handle.target).is_some())
+    }
+
     /// True if the chain has no other member that takes part in changes.
     pub(super) fn is_alone(&self, found: &Found) -> bool {
         let chain = self.table.get(found.handle.chain);
