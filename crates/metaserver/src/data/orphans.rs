@@ -262,6 +262,16 @@ impl Data {
         Ok(split)
     }
 
+    /// Removes the objects of a list that no file needs on the target. Not for an hour after a restore.
+    pub(crate) async fn remove_unneeded(&self, target: TargetId, listed: &ByOwner) -> Result<(), FileError> {
+        if self.held_back_by_restore().is_some() {
+            return Ok(());
+        }
+        self.remove_orphans(target, &listed.orphans, Only::All).await?;
+        // Its data server may have been told meanwhile that a chain takes it back.
+        self.remove_orphans(target, &listed.left_behind, Only::LeftBehind).await.map(drop)
+    }
+
     /// Removes orphans, or objects that the target has left behind, for which the data server decides: it knows of
     /// a chain that takes the target back before any data come, and of a later placement. Returns their number.
     ///

@@ -18,7 +18,7 @@ use wire::data::ObjectEntry;
 use wire::data::remove::Only;
 
 use crate::data::Data;
-use crate::data::orphans::{ByOwner, Unneeded};
+use crate::data::orphans::Unneeded;
 use crate::errors::FileError;
 
 /// Time limit of one command for the removal of objects from a data server. The next command goes on where it
@@ -113,16 +113,12 @@ impl Data {
         let mut after = None;
         loop {
             let page = self.list_objects(target, after).await?;
-            let ByOwner { owned, orphans, left_behind } = self.by_owner(target, &page.objects)?;
+            let listed = self.by_owner(target, &page.objects)?;
             match self.held_back_by_restore() {
-                Some(_) => remaining.orphans += (orphans.len() + left_behind.len()) as u64,
-                None => {
-                    self.remove_orphans(target, &orphans, Only::All).await?;
-                    // Its data server may have been told meanwhile that a chain takes it back.
-                    self.remove_orphans(target, &left_behind, Only::LeftBehind).await?;
-                }
+                Some(_) => remaining.orphans += (listed.orphans.len() + listed.left_behind.len()) as u64,
+                None => self.remove_unneeded(target, &listed).await?,
             }
-            for (inode, of_file) in by_inode(&owned) {
+            for (inode, of_file) in by_inode(&listed.owned) {
                 if Instant::now() > until {
                     remaining.has_more = true;
                     return Ok(());

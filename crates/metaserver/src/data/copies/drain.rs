@@ -1,4 +1,5 @@
-//! Targets that drain, alone or with their data servers: columns without copies move to other targets.
+//! Targets that drain, alone or with their data servers: columns without copies move to other targets, and objects
+//! that no file needs there are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ struct Moved {
     left: u32,
     /// Why one of them is left.
     why: Option<FileError>,
+    /// Objects that no file needs there: orphans, and those of columns that are elsewhere.
+    unneeded: u32,
 }
 
 impl Data {
@@ -52,8 +55,10 @@ impl Data {
     async fn leave_for_a_while(&self, target: TargetId, draining: &BTreeSet<TargetId>) -> Duration {
         let id = format!("{:016x}", target.0);
         match self.leave_alone(target, draining).await {
-            Ok(Moved { columns: 0, left: 0, .. }) => AGAIN_AFTER,
-            Ok(Moved { columns: 0, left, why }) => {
+            Ok(Moved { columns: 0, left: 0, unneeded: 0, .. }) => AGAIN_AFTER,
+            // Some of them may have been spared.
+            Ok(Moved { columns: 0, left: 0, .. }) => TRY_AFTER,
+            Ok(Moved { columns: 0, left, why, .. }) => {
                 tracing::info!(target = %id, files = left, ?why, "files stay on a target that drains, retrying");
                 TRY_AFTER
             }
@@ -85,12 +90,13 @@ impl Data {
         let wanted = Wanted { copies: 1, targets: Some(draining) };
         loop {
             let page = self.list_objects(target, after).await?;
-            let files: BTreeSet<InodeId> = self
-                .by_owner(target, &page.objects)?
-                .owned
-                .iter()
-                .map(|entry| InodeId(entry.inode))
-                .collect();
+            let listed = self.by_owner(target, &page.objects)?;
+            moved.unneeded += (listed.orphans.len() + listed.left_behind.len()) as u32;
+            if let Err(error) = self.remove_unneeded(target, &listed).await {
+                // Those of a read-only disk stay. Columns move all the same.
+                tracing::debug!(target = %format!("{:016x}", target.0), ?error, "unneeded objects are not removed yet");
+            }
+            let files: BTreeSet<InodeId> = listed.owned.iter().map(|entry| InodeId(entry.inode)).collect();
             let mut outcomes = stream::iter(files)
                 .map(|file| self.put_on_chains(file, wanted))
                 .buffer_unordered(FILES_AT_A_TIME);
