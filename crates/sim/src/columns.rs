@@ -29,7 +29,8 @@ pub(crate) struct Column {
     pub chain: ChainId,
     /// Objects of the members that are in; none: there is no file.
     pub objects: Vec<Option<Object>>,
-    /// True if all members are in, and as many as there are to be.
+    /// True if all members are in, and as many as there are to be, and none has lost anything that the cluster does not
+    /// know of yet.
     pub is_whole: bool,
 }
 
@@ -52,13 +53,18 @@ impl Cluster {
         let Some((metaserver, member)) = self.newest() else { return Ok(vec![]) };
         let store = member.store.now();
         let map = metaserver.cluster().map();
+        let mut known_to_run = BTreeSet::new();
         let mut of_target: BTreeMap<u64, BTreeMap<ObjectName, PathBuf>> = BTreeMap::new();
         let mut inodes: BTreeSet<u64> = BTreeSet::new();
         for server in &self.data_servers {
             let Served::Whole(_, dir) = &server.served else { continue };
             let name = server.name();
             let known = map.present_data_servers().find(|known| known.name == name);
-            let Some(target) = known.and_then(|known| known.targets.first()) else { continue };
+            let Some(known) = known else { continue };
+            let Some(target) = known.targets.first() else { continue };
+            if server.runs_as(known.process) {
+                known_to_run.insert(*target);
+            }
             let found = objects(dir.path());
             inodes.extend(found.iter().map(|(name, _)| name.inode));
             of_target.insert(target.0, found.into_iter().collect());
@@ -78,7 +84,8 @@ impl Cluster {
                 let object =
                     |path: &PathBuf| Object { chain: chain_of(path).unwrap_or(0), path: path.clone() };
                 let objects = path.map(|path| path.map(object)).collect();
-                columns.push(Column { name, chain, objects, is_whole: is_whole(known) });
+                let all_run = known.members.iter().all(|member| known_to_run.contains(&member.target));
+                columns.push(Column { name, chain, objects, is_whole: is_whole(known) && all_run });
             }
         }
         Ok(columns)

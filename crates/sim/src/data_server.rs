@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -46,6 +46,8 @@ pub struct DataServer {
     shared: Arc<Shared>,
     rng: Rng,
     process: Option<Runtime>,
+    /// Random number of the process, as it tells the metaservers; 0: it does not serve yet.
+    process_number: Arc<AtomicU64>,
     /// Set by a process that has ended by itself.
     has_ended: Arc<AtomicBool>,
 }
@@ -70,6 +72,7 @@ impl DataServer {
             shared: Arc::clone(shared),
             rng,
             process: None,
+            process_number: Arc::default(),
             has_ended: Arc::default(),
         }
     }
@@ -101,11 +104,18 @@ impl DataServer {
                     dir: dir.path().into(),
                     random,
                     has_ended: Arc::clone(&self.has_ended),
+                    process_number: Arc::clone(&self.process_number),
                 };
                 runtime.spawn(place.run());
             }
         }
         self.process = Some(runtime);
+    }
+
+    /// True if the process with this random number serves, with a disk that has lost nothing since its start.
+    #[must_use]
+    pub fn runs_as(&self, process: u64) -> bool {
+        self.runs() && !self.must_restart && self.process_number.load(Ordering::Relaxed) == process
     }
 
     /// True once if the process has ended by itself: a supervisor starts it again.
@@ -115,17 +125,22 @@ impl DataServer {
 
     /// Ends the process at once.
     pub fn kill(&mut self) {
-        self.process = None;
+        self.end_process();
     }
 
     /// The power of the machine goes: what its disk had not synced is lost in part, and its streams end
     /// without a word.
     pub fn lose_power(&mut self) {
         self.shared.streams().go_dark(self.address);
-        self.process = None;
+        self.end_process();
         if let Served::Whole(disk, _) = &self.served {
             disk.lose_power();
         }
+    }
+
+    fn end_process(&mut self) {
+        self.process = None;
+        self.process_number = Arc::default();
     }
 
     /// Its name in the cluster.

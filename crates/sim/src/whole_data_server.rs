@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -62,6 +62,8 @@ pub struct Place {
     pub random: u64,
     /// Set when the process has ended by itself.
     pub has_ended: Arc<AtomicBool>,
+    /// Set to the random number that the process tells the metaservers.
+    pub process_number: Arc<AtomicU64>,
 }
 
 impl Place {
@@ -107,6 +109,7 @@ impl Place {
         };
         let lengths = Arc::new(Lengths { peers: peers.clone(), key: handle_key() });
         let server = DataServer::open_on(environment, config, lengths).map_err(|e| e.to_string())?;
+        self.process_number.store(server.process(), Ordering::Relaxed);
         if self.shared.data.flips_bits {
             server.set_checks(flips::CHECKS);
         }
