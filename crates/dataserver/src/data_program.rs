@@ -128,7 +128,10 @@ impl DataProgram {
         let Found { target, object, .. } = self.find(&args.handle)?;
         let count = args.count.min(READ_BYTES_MAX) as usize;
         let found = target
-            .run(move |o| o.read(object, args.offset, count))
+            .run_unless(
+                |o| o.read_cached(object, args.offset, count),
+                move |o| o.read(object, args.offset, count),
+            )
             .await
             .map_err(|e| self.refusal(&target, &object.name, e))?;
         self.metrics.file_bytes_read.inc_by(found.data.len() as u64);

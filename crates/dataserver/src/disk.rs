@@ -1,12 +1,12 @@
 //! The disk below the objects: the real one, behind a trait, so that a test can make it fail.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatVfs, XattrFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::epoch::{ATTRIBUTE, MARK_BYTES};
 use crate::held_dir::FILE_MODE;
@@ -65,6 +65,15 @@ pub trait Disk: Send + Sync + 'static {
         Ok(read)
     }
 
+    /// [`Disk::read_at`] of what the kernel's cache has: it does not wait for the disk. None: some of it is not there,
+    /// or the disk cannot tell.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn read_cached(&self, _file: &File, _buffer: &mut [u8], _offset: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
     /// Reads from a file that was opened to be read past the kernel's cache: `buffer` and `offset` are
     /// aligned for that. Fewer bytes than `buffer` holds are read only at the end of the file.
     ///
@@ -85,6 +94,15 @@ pub trait Disk: Send + Sync + 'static {
     /// The kernel's; some of the bytes may have been written.
     fn write_all_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         file.write_all_at(bytes, offset)
+    }
+
+    /// Writes to a file that was opened to be written past the kernel's cache: `bytes` and `offset` are aligned for that.
+    /// False: the disk cannot do so.
+    ///
+    /// # Errors
+    /// The kernel's; some of the bytes may have been written.
+    fn write_past_cache(&self, _file: &File, _bytes: &[u8], _offset: u64) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// Shortens the file.
@@ -222,6 +240,28 @@ pub trait Disk: Send + Sync + 'static {
 pub struct SystemDisk;
 
 impl Disk for SystemDisk {
+    fn read_cached(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let mut read = 0;
+        while read < buffer.len() {
+            let rest = &mut [IoSliceMut::new(&mut buffer[read..])];
+            match rustix::io::preadv2(file, rest, offset + read as u64, ReadWriteFlags::NOWAIT) {
+                // Linux 5.9 and 5.10 also say so of bytes that are not in the cache.
+                Ok(0) if file.metadata()?.len() > offset + read as u64 => return Ok(None),
+                Ok(0) => break,
+                Ok(n) => read += n,
+                Err(Errno::INTR) => {}
+                // NOSYS, OPNOTSUPP: of a kernel or a file system that cannot tell.
+                Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(None),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(Some(read))
+    }
+
+    fn write_past_cache(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<bool> {
+        file.write_all_at(bytes, offset).map(|()| true)
+    }
+
     /// The file has no name until it has its mark, and the directory changes last: a journal that has the name has the
     /// mark.
     fn create_marked(&self, dir: &File, name: &str, mark: &[u8]) -> io::Result<bool> {
@@ -237,6 +277,36 @@ impl Disk for SystemDisk {
         match rustix::fs::linkat(rustix::fs::CWD, opened, dir, name, AtFlags::SYMLINK_FOLLOW) {
             Err(Errno::NOENT | Errno::XDEV | Errno::ACCESS | Errno::PERM) => Ok(false), // no /proc
             linked => Ok(linked.map(|()| true)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cache_has_is_read_from_it_up_to_the_end_of_the_file() {
+        let file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..300_000).map(|at| (at % 251) as u8).collect();
+        file.write_all_at(&bytes, 0).unwrap();
+        let read = |offset: u64, len: usize| {
+            let mut buffer = vec![0; len];
+            let read = SystemDisk.read_cached(&file, &mut buffer, offset).unwrap();
+            read.map(|read| buffer[..read].to_vec())
+        };
+        if let Some(first) = read(0, 1) {
+            assert_eq!(first, bytes[..1]);
+            assert_eq!(read(100, 200_000).unwrap(), bytes[100..200_100]);
+            assert_eq!(read(250_000, 100_000).unwrap(), bytes[250_000..]);
+            assert_eq!(read(300_000, 10).unwrap(), []);
+            assert_eq!(read(1 << 40, 10).unwrap(), []);
+        }
+        // Whatever of it is still in the cache: no other bytes, and not fewer.
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        for read in [read(0, 300_000), read(100_000, 200_000)].into_iter().flatten() {
+            assert!(bytes.ends_with(&read) && read.len() >= 200_000);
         }
     }
 }

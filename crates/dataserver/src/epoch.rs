@@ -325,6 +325,14 @@ impl EpochGate {
         }
     }
 
+    /// [`EpochGate::enter`] without waiting. None: the call may not begin, or not yet.
+    pub fn enter_now(&self, epoch: Epoch) -> Option<RwLockReadGuard<'_, ()>> {
+        let call = self.calls.try_read_recursive()?;
+        let state = self.state.lock();
+        let has_epoch = state.announced.after(epoch) == Some(state.announced) && state.has(epoch);
+        (has_epoch && !state.is_closed).then_some(call)
+    }
+
     /// The stored mark.
     pub fn mark(&self) -> Mark {
         self.state.lock().stored

@@ -18,6 +18,7 @@ use wire::handle::ObjectHandle;
 
 use crate::checksums::{Changing, Noted, SumFile};
 use crate::epoch::{EpochGate, Mark};
+use crate::objects::DirectFile;
 
 /// Directories that objects are spread over: with ten million objects each holds 40,000, which any file
 /// system likes.
@@ -85,6 +86,8 @@ impl ObjectName {
 #[derive(Debug)]
 pub(crate) struct OpenObject {
     pub file: File,
+    /// The same file, past the kernel's cache, once something was written so.
+    pub direct: DirectFile,
     /// Written or shortened since the last sync. Set after the write, before it is answered.
     dirty: AtomicBool,
     /// Held during a change of data and sums: the kernel takes one write at a time, and a second one would
@@ -130,6 +133,7 @@ impl OpenObject {
         let changing = Changing::default();
         Self {
             file,
+            direct: DirectFile::default(),
             dirty: AtomicBool::new(false),
             noted: changing.noted(),
             writing: Mutex::new(changing),

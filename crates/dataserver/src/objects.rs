@@ -18,7 +18,9 @@
 //! An object that is in no cache has nothing unsynced: an object that leaves the cache is synced first, and
 //! when a target is opened all that an earlier process wrote is synced.
 
+mod cached;
 mod open;
+mod past_cache;
 mod space;
 mod sync;
 
@@ -42,6 +44,7 @@ use crate::open_files::OpenFiles;
 use crate::removed::Removed;
 use crate::shared_trash::TrashOfTarget;
 
+pub(crate) use past_cache::{ALIGNMENT, DirectFile, PastCache};
 pub use space::Space;
 pub(crate) use sync::answer_to;
 
@@ -104,6 +107,7 @@ pub struct Objects {
     pub(crate) root: HeldDir,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) pool: BufferPool,
+    pub(crate) past_cache: PastCache,
     pub(crate) trash: TrashOfTarget,
     /// Calls that needed an object that is missing.
     pub(crate) lost_object_calls: AtomicU64,
@@ -145,6 +149,7 @@ impl Objects {
             root,
             disk,
             pool: POOL.clone(),
+            past_cache: PastCache::new(PastCache::kept_on_machine()),
             trash,
             lost_object_calls: AtomicU64::new(0),
             checksums,

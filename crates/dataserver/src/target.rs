@@ -12,6 +12,7 @@
 //! ```
 
 mod error;
+mod options;
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,26 +21,21 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use host::{Clock, Entropy, SystemClock, private};
+use host::{Entropy, private};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
 use crate::chain::{ChainRecords, DirtyLogFile};
 use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums, ScrubRecord};
-use crate::disk::{Disk, SystemDisk};
 use crate::environment::Blocking;
 use crate::held_dir::HeldDir;
 use crate::identity::{self, Identity};
 use crate::object::{DIRECTORIES, ObjectName};
-use crate::objects::{ObjectError, Objects};
-use crate::shared_trash::SharedTrash;
+use crate::objects::{ObjectError, Objects, PastCache};
 use crate::trash::Trash;
 
 pub use error::TargetError;
-
-/// Files kept open for one target. A process may open 1024 files unless it asks for more, and connections
-/// need some.
-pub const OPEN_FILES_MAX: usize = 512;
+pub use options::{OPEN_FILES_MAX, TargetOptions};
 
 const IDENTITY_FILE: &str = "target.toml";
 const KIND: &str = "storage target";
@@ -62,32 +58,6 @@ pub struct Target {
     dirty_log_file: DirtyLogFile,
     blocking: Blocking,
     _lock: File,
-}
-
-/// Options to open a target.
-pub struct TargetOptions {
-    /// File I/O of its objects.
-    pub disk: Arc<dyn Disk>,
-    /// Objects' files kept open.
-    pub open_files_max: usize,
-    /// The time of removals.
-    pub clock: Arc<dyn Clock>,
-    /// The trash of other targets of the process, which its own joins.
-    pub shared_trash: SharedTrash,
-    /// The place of its work.
-    pub blocking: Blocking,
-}
-
-impl Default for TargetOptions {
-    fn default() -> Self {
-        Self {
-            disk: Arc::new(SystemDisk),
-            open_files_max: OPEN_FILES_MAX,
-            clock: Arc::new(SystemClock::default()),
-            shared_trash: SharedTrash::default(),
-            blocking: Blocking::default(),
-        }
-    }
 }
 
 impl Target {
@@ -154,7 +124,7 @@ impl Target {
         private::close_large_tree(&dir.join(TRASH_DIR)).map_err(io(CLOSE, dir))?;
         // Unsynced writes of an earlier process are in the page cache, directory entries included. The list
         // of those files is lost, so all of the file system is made durable now.
-        let TargetOptions { disk, open_files_max, clock, shared_trash, blocking } = options;
+        let TargetOptions { disk, open_files_max, clock, shared_trash, blocking, kept_in_cache } = options;
         disk.sync_file_system(held.file()).map_err(io("sync", dir))?;
         let log = held.child(".").and_then(|dir| ChangeLog::open(dir, &*disk));
         let (log, left) = log.map_err(io("begin the change log in", dir))?;
@@ -170,7 +140,11 @@ impl Target {
         let count = count(&root)?;
         let device = held.file().metadata().map_err(io("look at", dir))?.dev();
         let trash = shared_trash.add(device, &Arc::new(trash));
-        let objects = Objects::new(objects_dir, disk, trash, checksums, entropy.u64(), open_files_max, count);
+        let mut objects =
+            Objects::new(objects_dir, disk, trash, checksums, entropy.u64(), open_files_max, count);
+        if let Some(kept) = kept_in_cache {
+            objects.past_cache = PastCache::new(kept);
+        }
         let file_system = file_system(device).unwrap_or(id);
         let reflinks = reflinks(dir);
         let identity = Mutex::new(identity);
@@ -363,6 +337,21 @@ impl Target {
         self: &Arc<Self>,
         work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, ObjectError> {
+        self.run_unless(|_| None, work).await
+    }
+
+    /// [`Target::run`], unless `at_once`, which does not block, has done it.
+    ///
+    /// # Errors
+    /// [`ObjectError`] of the work.
+    pub(crate) async fn run_unless<T: Send + 'static>(
+        self: &Arc<Self>,
+        at_once: impl FnOnce(&Objects) -> Option<T>,
+        work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
+    ) -> Result<T, ObjectError> {
+        if let Some(done) = at_once(&self.objects) {
+            return Ok(done);
+        }
         let target = Arc::clone(self);
         let done = self.blocking.run(move || work(&target.objects)).await;
         done.unwrap_or_else(|error| {

@@ -64,7 +64,8 @@ impl DataProgram {
             Call::Read(args) => {
                 let count = args.count.min(READ_BYTES_MAX) as usize;
                 let work = move |o: &Objects, object| o.read(object, args.offset, count);
-                let read = self.read_of_chain(&found, args.offset, count as u64, caller, work).await;
+                let cached = |o: &Objects, object| o.read_cached(object, args.offset, count);
+                let read = self.read_of_chain(&found, args.offset, count as u64, caller, cached, work).await;
                 // Those that another member relays are counted there.
                 if let (Ok(read), Holder::Server) = (&read, found.holder) {
                     self.metrics.file_bytes_read.inc_by(read.data.len() as u64);
@@ -76,7 +77,8 @@ impl DataProgram {
             Call::ReadPlus(args) => {
                 let count = args.count.min(READ_BYTES_MAX) as usize;
                 let work = move |o: &Objects, object| o.read_runs(object, args.offset, count);
-                let runs = self.read_of_chain(&found, args.offset, count as u64, caller, work).await;
+                let runs =
+                    self.read_of_chain(&found, args.offset, count as u64, caller, |_, _| None, work).await;
                 let run = |run| match run {
                     ranges::Run::Data(data) => Run::Data(data.into()),
                     ranges::Run::Hole(len) => Run::Hole(len),
@@ -90,13 +92,13 @@ impl DataProgram {
                     seek::What::Hole => o.seek(object, Place::Hole, args.offset),
                     seek::What::End => o.length(object).map(Some),
                 };
-                let sought = self.read_of_chain(&found, 0, u64::MAX, caller, work).await;
+                let sought = self.read_of_chain(&found, 0, u64::MAX, caller, |_, _| None, work).await;
                 answer(sought.map(|found| seek::ResOk { found }), Reply::Seek)
             }
             Call::Allocate(allocate::Args { offset, len, ask: true, .. }) => {
                 let file_system = found.target.file_system();
                 let work = move |o: &Objects, object| o.reserve(object, offset, len);
-                let reserve = self.read_of_chain(&found, 0, 0, caller, work).await;
+                let reserve = self.read_of_chain(&found, 0, 0, caller, |_, _| None, work).await;
                 let result = |ranges::Reserve { needed, free }| allocate::ResOk {
                     needed,
                     free,
@@ -183,11 +185,13 @@ impl DataProgram {
         offset: u64,
         len: u64,
         caller: Caller,
+        at_once: impl Fn(&Objects, crate::ObjectRef) -> Option<T>,
         work: impl Fn(&Objects, crate::ObjectRef) -> Result<T, crate::ObjectError> + Clone + Send + 'static,
     ) -> Result<T, Trouble> {
         let object = found.object;
         let range = offset..offset.saturating_add(len);
-        let read = self.chains.read(found, range, caller, move |o| work(o, object)).await;
+        let at_once = |o: &Objects| at_once(o, object);
+        let read = self.chains.read(found, range, caller, at_once, move |o| work(o, object)).await;
         // A member that is refilled may lack it rightly: the head asks.
         let is_lost = read.as_ref().is_err_and(|trouble| *trouble == Trouble::Refused(Status::ObjectLost));
         if is_lost && found.handle.chain_version == 0 {

@@ -17,13 +17,14 @@ use crate::objects::{ObjectError, Objects};
 const READ_MENDS_MAX: u32 = 64;
 
 impl Chains {
-    /// Reads `range` by `work`. A block that is damaged or unreadable is mended first, and the range is read
+    /// Reads `range` by `at_once`, which does not block, or by `work`. A block that is damaged or unreadable is mended first, and the range is read
     /// again.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         found: &Found,
         range: Range<u64>,
         caller: Caller,
+        at_once: impl Fn(&Objects) -> Option<T>,
         work: impl Fn(&Objects) -> Result<T, ObjectError> + Clone + Send + 'static,
     ) -> Result<T, Trouble> {
         if found.handle.chain_version != 0 {
@@ -34,7 +35,7 @@ impl Chains {
         let mut attempts = 0;
         let done = loop {
             let lock = self.lock_to_read(found, range.clone(), caller).await?;
-            let done = found.target.run(work.clone()).await;
+            let done = found.target.run_unless(&at_once, work.clone()).await;
             // The head needs the lock to mend a block.
             drop(lock);
             attempts += 1;

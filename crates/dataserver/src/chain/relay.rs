@@ -109,8 +109,9 @@ impl Chains {
             let is_refilling = chain.member(found.handle.target).is_some_and(|member| member.is_refilling);
             if !is_refilling {
                 let range = offset..offset.saturating_add(count as u64);
+                let cached = move |o: &Objects| o.read_cached(object, offset, count);
                 let work = move |o: &Objects| o.read(object, offset, count);
-                return Ok(self.read(found, range, Caller::Client, work).await?.data.into());
+                return Ok(self.read(found, range, Caller::Client, cached, work).await?.data.into());
             }
             if Instant::now() >= deadline {
                 return Err(Status::ChainWaits.into());

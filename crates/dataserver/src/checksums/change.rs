@@ -318,6 +318,9 @@ impl Objects {
             if !was_damaged {
                 file.put(&*self.disk, first, &sums)?;
             }
+            if self.write_past_cache(name, open, offset, payload)? {
+                return Ok(());
+            }
             let mut at = offset;
             for piece in payload.segments() {
                 self.disk.write_all_at(&open.file, piece, at)?;

@@ -35,6 +35,7 @@ mod scrub;
 mod scrub_record;
 mod settle;
 mod shorten;
+mod span;
 mod sum_file;
 mod verify;
 
@@ -56,6 +57,7 @@ pub(crate) use block_sum::{BLOCK, BlockSum, ZEROS};
 pub(crate) use change::{Changing, Noted, sums_of_pieces, sums_of_whole_blocks};
 pub(crate) use change_log::{ChangeLog, FILE as CHANGE_LOG, LeftObject, NEXT as CHANGE_LOG_NEXT};
 pub(crate) use regions::{REGION_BLOCKS, Regions};
+pub(crate) use span::Span;
 pub(crate) use sum_file::{SUFFIX, SumFile};
 
 use crate::object::ObjectName;

@@ -17,14 +17,12 @@ use wire::data::{ObjectEntry, list};
 
 use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum};
 use crate::object::{ObjectName, OpenObject};
-use crate::objects::{ObjectError, Objects};
+use crate::objects::{ALIGNMENT, ObjectError, Objects};
 
 /// Objects that are looked up at a time.
 const PAGE: u32 = 1024;
 /// Blocks that are read at a time: 1 MiB, after which clients have their turn.
 const BLOCKS_AT_ONCE: u64 = 16;
-/// Alignment of a read past the kernel's cache: no disk wants more.
-const ALIGNMENT: usize = 4096;
 
 /// Progress of a scrub through the objects of a target.
 #[derive(Debug, Default)]
@@ -124,7 +122,7 @@ impl Objects {
         // written to the disk, at each pass.
         let is_changing = self.checksums.log.regions(name).0 != super::Regions::default();
         if first == 0 && !is_changing {
-            scrub.file = self.root.open_past_cache(&name.path()).map_err(fail)?;
+            scrub.file = self.root.open_past_cache(&name.path(), false).map_err(fail)?;
             self.scrub_header(name, &open)?;
         }
         let blocks = self.blocks_of(name, &open)?;

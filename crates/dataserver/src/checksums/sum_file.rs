@@ -66,24 +66,36 @@ impl SumFile {
         disk: &dyn Disk,
         first: u64,
         count: u64,
-        mut visit: impl FnMut(u64, Result<BlockSum, Unreadable>) -> bool,
+        visit: impl FnMut(u64, Result<BlockSum, Unreadable>) -> bool,
     ) -> io::Result<()> {
+        let read = |file: &File, bytes: &mut [u8], at| disk.read_at(file, bytes, at).map(Some);
+        self.each_by(read, first, count, visit).map(drop)
+    }
+
+    /// [`SumFile::each`] by `read`, as [`Disk::read_cached`]. None: it did not read all.
+    pub(crate) fn each_by(
+        &self,
+        read: impl Fn(&File, &mut [u8], u64) -> io::Result<Option<usize>>,
+        first: u64,
+        count: u64,
+        mut visit: impl FnMut(u64, Result<BlockSum, Unreadable>) -> bool,
+    ) -> io::Result<Option<()>> {
         let mut bytes = [0; CHUNK * SUM_BYTES];
         let (mut at, end) = (first, first.saturating_add(count));
         while at < end {
             let n = (end - at).min(CHUNK as u64) as usize;
             let chunk = &mut bytes[..n * SUM_BYTES];
-            let read = disk.read_at(&self.0, chunk, place(at))?;
+            let Some(found) = read(&self.0, chunk, place(at))? else { return Ok(None) };
             // Behind the end of the file are the sums of blocks of zeros.
-            chunk[read..].fill(0);
+            chunk[found..].fill(0);
             for sum in chunk.as_chunks::<SUM_BYTES>().0 {
                 if !visit(at, BlockSum::from_bytes(*sum, at)) {
-                    return Ok(());
+                    return Ok(Some(()));
                 }
                 at += 1;
             }
         }
-        Ok(())
+        Ok(Some(()))
     }
 
     /// The sum of one block.

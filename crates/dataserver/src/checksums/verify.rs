@@ -1,8 +1,7 @@
 //! Reading whole blocks, and verifying them.
 
-use bytes::Bytes;
-
 use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum, Unreadable};
+use super::span::Span;
 use crate::object::{ObjectName, OpenObject};
 use crate::objects::{ObjectError, Objects, ReadOutcome};
 
@@ -38,36 +37,19 @@ impl Objects {
         count: usize,
         verifies: bool,
     ) -> Result<ReadOutcome, ObjectError> {
-        let fail = |e| self.trouble("read", name, e);
-        let end = offset + count as u64;
-        let verified = verifies && open.sums.get().is_some();
-        let (start, stop) = match verified {
-            true => (offset - offset % BLOCK, end.div_ceil(BLOCK) * BLOCK),
-            false => (offset, end),
-        };
-        let mut buffer = self.pool.take((stop - start) as usize);
-        let mut read = self.disk.read_at(&open.file, &mut buffer, start).map_err(fail)?;
-        if verified && count > 0 {
-            let (first, blocks) = (start / BLOCK, (stop - start) / BLOCK);
-            let found = Blocks { first, count: blocks, bytes: &buffer[..read] };
-            if self.first_unfit(name, open, &found)?.is_some() {
-                // A write may have been under way: once more without one.
-                let _alone = open.writing.lock();
-                read = self.disk.read_at(&open.file, &mut buffer, start).map_err(fail)?;
-                let found = Blocks { first, count: blocks, bytes: &buffer[..read] };
-                self.judge(name, open, found)?;
-            }
+        let fail = |e| self.trouble("read or verify", name, e);
+        let span = Span::of(open, offset, count, verifies);
+        let mut buffer = self.pool.take(span.bytes());
+        let read = |file: &_, buffer: &mut [u8], at| self.disk.read_at(file, buffer, at).map(Some);
+        let mut found = span.read(open, &mut buffer, read).map_err(fail)?.unwrap_or_default();
+        if !found.fits {
+            // A write may have been under way: once more without one.
+            let _alone = open.writing.lock();
+            found.bytes = self.disk.read_at(&open.file, &mut buffer, span.start).map_err(fail)?;
+            let blocks = Blocks { first: span.first(), count: span.blocks, bytes: &buffer[..found.bytes] };
+            self.judge(name, open, blocks)?;
         }
-        let found_end = start + read as u64;
-        let at_end = if read < buffer.len() {
-            found_end <= end
-        } else {
-            found_end <= end && open.file.metadata().map_err(fail)?.len() <= end
-        };
-        let (from, to) = ((offset - start) as usize, (end - start) as usize);
-        buffer.truncate(read.min(to));
-        let data = buffer.freeze();
-        Ok(ReadOutcome { data: if from < data.len() { data.slice(from..) } else { Bytes::new() }, at_end })
+        span.outcome(open, buffer, found.bytes).map_err(fail)
     }
 
     fn first_unfit(

@@ -44,7 +44,8 @@ impl NfsServer {
             read.map_err(refusal_of_chain)?
         } else {
             let work = move |o: &Objects| o.read(object, offset, count);
-            found.target.run(work).await.map_err(refusal)?.data.into()
+            let cached = |o: &Objects| o.read_cached(object, offset, count);
+            found.target.run_unless(cached, work).await.map_err(refusal)?.data.into()
         };
         let read = data.len();
         // A whole read says nothing of the end, even if it is there: to know, it would have to ask.

@@ -4,6 +4,7 @@
 mod changes;
 mod crash;
 mod flips;
+mod past_cache;
 mod scrub;
 mod volatile_disk;
 
