@@ -325,9 +325,7 @@ impl DataProgram {
                 target.run(look).await.map_err(refusal)?;
             for (at, object, found) in found {
                 match found {
-                    Ok(ObjectStat { len, modified_ns }) => {
-                        objects[at] = Some(stat::ObjectStat { len, modified_ns });
-                    }
+                    Ok(found) => objects[at] = Some(found.into()),
                     Err(why) => {
                         self.refusal(&target, &object.name, why); // logged
                     }

@@ -111,20 +111,40 @@ pub(crate) struct OpenObject {
     pub known_to_all_ns: AtomicU64,
 }
 
-/// Length of an object, and time of its last write.
+/// Length of an object, time of its last write, and the space that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ObjectStat {
     /// Its length in bytes.
     pub len: u64,
     /// Time of the last write, in nanoseconds since 1970; 0: never.
     pub modified_ns: u64,
+    /// Bytes that the file system has given it, without its sums.
+    pub space_used: u64,
 }
+
+impl From<ObjectStat> for wire::data::ObjectStat {
+    fn from(found: ObjectStat) -> Self {
+        let ObjectStat { len, modified_ns, space_used } = found;
+        Self { len, modified_ns, space_used }
+    }
+}
+
+impl From<wire::data::ObjectStat> for ObjectStat {
+    fn from(told: wire::data::ObjectStat) -> Self {
+        let wire::data::ObjectStat { len, modified_ns, space_used } = told;
+        Self { len, modified_ns, space_used }
+    }
+}
+
+/// Bytes of a block of `st_blocks`, whatever the file system.
+const STAT_BLOCK_BYTES: u64 = 512;
 
 fn stat(file: &File) -> io::Result<ObjectStat> {
     let now = file.metadata()?;
     let seconds = u64::try_from(now.mtime()).unwrap_or(0);
     let modified_ns = seconds.saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec() as u64);
-    Ok(ObjectStat { len: now.len(), modified_ns })
+    let space_used = now.blocks().saturating_mul(STAT_BLOCK_BYTES);
+    Ok(ObjectStat { len: now.len(), modified_ns, space_used })
 }
 
 impl OpenObject {

@@ -43,7 +43,9 @@
 
 use store::{Edit, StoreError, View};
 
-use crate::files::{create, epoch, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
+use crate::files::{
+    create, epoch, inline, link, relocate, remove, rename, set_attributes, space_used, unsettled, xattr,
+};
 use crate::plan::{Broken, Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
@@ -229,6 +231,8 @@ fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreEr
         links: 2,
         size: 0,
         written: 0,
+        space_used: 0,
+        space_is_told: true,
         epoch: 0,
         layout_epoch: 0,
         accessed: now,
@@ -323,6 +327,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         }
         Command::JoinToken(change) => crate::tokens::change(plan, change),
         Command::Observe { files } => unsettled::observe(plan, files),
+        Command::SpaceUsed { files } => space_used::told(plan, files),
         Command::RemoveLeftovers => leftovers::remove(plan),
         Command::RaiseEpoch { inode, epoch } => epoch::raise(plan, *inode, *epoch),
         Command::ClaimWrite { inode, id, of } => epoch::claim(plan, *inode, *id, of),

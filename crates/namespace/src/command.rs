@@ -18,7 +18,7 @@ use crate::{
 
 pub use self::arguments::{
     Callback, CallbackCredential, Channel, Channels, Create, DataServer, Device, Exists, Expect, FileVersion,
-    LockOwner, NewAttributes, NewNode, Observation, Open, OpenTarget, ReturnScope, SetAttributes,
+    LockOwner, NewAttributes, NewNode, Observation, Open, OpenTarget, ReturnScope, SetAttributes, SpaceUsed,
     XattrExists,
 };
 
@@ -280,6 +280,9 @@ pub enum Command {
     /// out, too: raises the file's epoch, so that what that one still writes is void, and notes the claim in the slot.
     /// `of`: the change that ends the request; once it was made, there is nothing to claim.
     ClaimWrite { inode: InodeId, id: u64, of: CompoundRequest },
+
+    /// Takes what data servers told of the space that files take. What is outdated is skipped.
+    SpaceUsed { files: Vec<SpaceUsed> },
 
     /// Makes open chains: `Relocate` puts columns of their targets on them that have no copies.
     OpenChains { chains: Vec<OpenChain> },

@@ -102,6 +102,7 @@ impl Named {
             Command::DelegationRevoke { delegation, .. } => vec![State(*delegation)],
             Command::DeferredDone { ids } => ids.iter().copied().map(Named::DeferredOp).collect(),
             Command::Observe { files } => files.iter().map(|file| Inode(file.inode)).collect(),
+            Command::SpaceUsed { files } => files.iter().map(|file| Inode(file.inode)).collect(),
             Command::ExchangeId { .. }
             | Command::CreateSession { .. }
             | Command::DestroySession { .. }

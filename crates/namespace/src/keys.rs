@@ -12,6 +12,7 @@
 //! 05  xattrs           inode:8 name:1..                      Xattr { cookie, value }
 //! 06  unsettled        inode:8                               Unsettled { grant, version }
 //! 07  to settle        inode:8                               · (index of 06: without layouts to write)
+//! 08  space untold     inode:8                               · (index of 01: `space_is_told` is false)
 //!
 //! 10  clients          client:8                              ClientRecord
 //! 11  owners           owner:0..                             OwnerRecord { confirmed, unconfirmed }
@@ -145,6 +146,10 @@ pub(crate) fn xattr(inode: InodeId, name: &[u8]) -> Key {
 
 pub(crate) fn unsettled(inode: InodeId) -> Key {
     of(UNSETTLED, &[inode.0])
+}
+
+pub(crate) fn space_untold(inode: InodeId) -> Key {
+    of(SPACE_UNTOLD, &[inode.0])
 }
 
 pub(crate) fn to_settle(inode: InodeId) -> Key {

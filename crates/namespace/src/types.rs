@@ -170,6 +170,10 @@ pub struct Inode {
     /// Offset after the last byte written, within the size: a file extended by SETATTR alone takes no space.
     /// For inline data, the number of their bytes.
     pub written: u64,
+    /// Bytes that one copy of a file's objects takes on the data servers, as they told last, and what was appended since.
+    pub space_used: u64,
+    /// False if its objects may have changed since they told the space that they take: they are asked again.
+    pub space_is_told: bool,
     /// Object epoch: a part of the handles of its objects, in calls of metaservers. A raise makes calls under
     /// way void. It wraps.
     pub epoch: u32,

@@ -166,7 +166,8 @@ impl Objects {
         for handle in &args.handles {
             let found = match self.object(handle, key) {
                 Ok(object) => {
-                    Some(ObjectStat { len: object.data.len() as u64, modified_ns: object.modified_ns })
+                    let len = object.data.len() as u64;
+                    Some(ObjectStat { len, modified_ns: object.modified_ns, space_used: len })
                 }
                 Err(Status::ObjectLost) => None,
                 Err(status) => return Err(status),

@@ -43,6 +43,7 @@ mod repair;
 mod rolling;
 mod service_addresses;
 mod sizes;
+mod space_used;
 mod stripe;
 mod two_clients;
 mod upgrade;

@@ -242,10 +242,7 @@ impl DataProgram {
                 let mut objects = Vec::with_capacity(count);
                 for has_copies in have_copies {
                     objects.push(match has_copies {
-                        true => of_chains.next().flatten().map(|found: ObjectStat| stat::ObjectStat {
-                            len: found.len,
-                            modified_ns: found.modified_ns,
-                        }),
+                        true => of_chains.next().flatten().map(|found: ObjectStat| found.into()),
                         false => of_one_target.next().flatten(),
                     });
                 }

@@ -67,7 +67,7 @@ impl Chains {
             match answer {
                 Ok(Ok(found)) => {
                     let one = found.objects.first().copied().flatten();
-                    return Ok(one.map(|one| ObjectStat { len: one.len, modified_ns: one.modified_ns }));
+                    return Ok(one.map(ObjectStat::from));
                 }
                 Ok(Err(status)) if !matches!(status, Status::StaleChain | Status::ChainWaits) => {
                     return Err(status.into());

@@ -248,11 +248,12 @@ fn wire_time(t: Time) -> nfs4::Time {
 pub(crate) fn used_bytes(inode: &Inode) -> u64 {
     match inode.kind {
         Kind::File(file) => {
-            let block = match file.data {
-                DataPlace::Inline | DataPlace::Migrating => SMALL_BLOCK_BYTES,
-                DataPlace::Striped => BLOCK_BYTES,
+            let (bytes, block) = match file.data {
+                DataPlace::Inline | DataPlace::Migrating => (inode.written, SMALL_BLOCK_BYTES),
+                // What was told is of whole blocks; what was appended since is not.
+                DataPlace::Striped => (inode.space_used, BLOCK_BYTES),
             };
-            inode.written.div_ceil(block).saturating_mul(block)
+            bytes.div_ceil(block).saturating_mul(block)
         }
         Kind::Directory(_) => BLOCK_BYTES,
         _ => 0,

@@ -23,6 +23,7 @@ pub(crate) mod relocation;
 mod removal;
 pub(crate) mod reports;
 mod settling;
+mod space_used;
 pub(crate) mod target_changes;
 pub(crate) mod unsettled;
 

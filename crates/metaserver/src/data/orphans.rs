@@ -346,6 +346,8 @@ mod tests {
             links: 0,
             size: 0,
             written: 0,
+            space_used: 0,
+            space_is_told: true,
             epoch: 0,
             layout_epoch: 0,
             accessed: t,

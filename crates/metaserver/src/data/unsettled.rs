@@ -87,8 +87,8 @@ pub(crate) fn depend_on_data(attributes: &Bitmap) -> bool {
 type Columns = (Vec<(usize, usize)>, Vec<Bytes>, Vec<ChainId>);
 
 /// A file in a round of STAT calls.
-struct Asked {
-    inode: InodeId,
+pub(super) struct Asked {
+    pub inode: InodeId,
     epoch: u32,
     mark: Unsettled,
     layout: FileLayout,
@@ -97,9 +97,21 @@ struct Asked {
 }
 
 impl Asked {
+    pub fn new(inode: &Inode, mark: Unsettled, layout: FileLayout) -> Self {
+        let objects = vec![None; layout.columns as usize];
+        Self { inode: inode.id, epoch: inode.epoch, mark, layout, objects }
+    }
+
     /// True if all columns are known.
     fn is_whole(&self) -> bool {
         self.objects.iter().all(Option::is_some)
+    }
+
+    /// Bytes that one copy of all columns takes; none: not known.
+    pub fn space_used(&self) -> Option<u64> {
+        self.objects
+            .iter()
+            .try_fold(0u64, |sum, object| object.map(|object| sum.saturating_add(object.space_used)))
     }
 
     fn observation(&self, durable: bool) -> Observation {
@@ -118,6 +130,7 @@ impl Asked {
             modified: time(found().map(|(_, object)| object.modified_ns).max().unwrap_or(0)),
             version: version(found().map(|(_, object)| object)),
             durable: durable && self.is_whole(),
+            space_used: self.space_used(),
         }
     }
 }
@@ -293,14 +306,13 @@ impl Data {
                 continue;
             }
             data.push(self.file_data(&inode)?);
-            let objects = vec![None; layout.columns as usize];
-            asked.push(Asked { inode: *id, epoch: inode.epoch, mark, layout, objects });
+            asked.push(Asked::new(&inode, mark, layout));
         }
         Ok((asked, data))
     }
 
     /// Fills in the STAT results. Returns the files with a data server that did not answer.
-    async fn stat_columns(
+    pub(super) async fn stat_columns(
         &self,
         asked: &mut [Asked],
         data: &[FileData],
@@ -356,8 +368,7 @@ impl Data {
             return Ok(mark.version);
         }
         let mark = Unsettled { grant: 0, version: 0, times_set: 0 };
-        let objects = vec![None; layout.columns as usize];
-        let mut asked = [Asked { inode: inode.id, epoch: inode.epoch, mark, layout, objects }];
+        let mut asked = [Asked::new(inode, mark, layout)];
         let data = self.file_data(inode)?;
         let silent = unheld(self.stat_columns(&mut asked, &[data], false)).await?;
         Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.machine.entropy.u64() })
@@ -371,7 +382,7 @@ mod tests {
     use super::*;
 
     fn object(len: u64, modified_ns: u64) -> ObjectStat {
-        ObjectStat { len, modified_ns }
+        ObjectStat { len, modified_ns, space_used: 4096 }
     }
 
     #[test]
@@ -386,8 +397,9 @@ mod tests {
         assert_eq!((both.grant, both.epoch, both.durable), (7, 2, true));
         let hole = seen(vec![Some(object(0, 0)), Some(object(9, 20))]);
         assert_eq!((hole.end, hole.durable), (u + 9, true));
+        assert_eq!((both.space_used, hole.space_used), (Some(8192), Some(8192)));
         let unknown = seen(vec![None, Some(object(9, 20))]);
-        assert_eq!((unknown.end, unknown.durable), (u + 9, false));
+        assert_eq!((unknown.end, unknown.durable, unknown.space_used), (u + 9, false, None));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl FakeData {
 
     /// A client has written through a layout: the object is so long, and was written at that time.
     pub fn wrote(&self, inode: u64, len: u64, modified_ns: u64) {
-        self.objects.stats.lock().insert(inode, Some(ObjectStat { len, modified_ns }));
+        self.objects.stats.lock().insert(inode, Some(ObjectStat { len, modified_ns, space_used: len }));
     }
 
     /// The object is gone.

@@ -86,6 +86,12 @@ fn unsettled(
     });
     let listed: BTreeSet<InodeId> =
         marks(view, keys::TO_SETTLE)?.iter().map(|key| InodeId(keys::number(key, 1))).collect();
+    let untold = marks(view, keys::SPACE_UNTOLD)?;
+    let untold: BTreeSet<InodeId> = untold.iter().map(|key| InodeId(keys::number(key, 1))).collect();
+    let expected: BTreeSet<InodeId> =
+        inodes.values().filter(|inode| !inode.space_is_told).map(|inode| inode.id).collect();
+    findings
+        .expect(untold == expected, || format!("{untold:?} are to tell their space, {expected:?} have not"));
     findings.expect(marked.difference(&written).eq(&listed), || {
         format!("{listed:?} are to be settled, unsettled are {marked:?}, with layouts to write {written:?}")
     });

@@ -243,6 +243,21 @@ pub struct Observation {
     pub version: u64,
     /// True if all observed data were made durable first.
     pub durable: bool,
+    /// Bytes that one copy of its objects takes. None: not all of them were observed.
+    pub space_used: Option<u64>,
+}
+
+/// Space that a file takes at its data servers: see [`crate::Inode::space_used`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceUsed {
+    /// The file.
+    pub inode: InodeId,
+    /// [`crate::Inode::epoch`] before the calls, without a pending truncation.
+    pub epoch: u32,
+    /// [`crate::Inode::change`] before the calls.
+    pub change: u64,
+    /// Bytes that one copy of its objects takes.
+    pub bytes: u64,
 }
 
 /// A registered data server. The free space of its targets is not in this record, but in the leader's memory.

@@ -88,6 +88,8 @@ pub(crate) fn make(plan: &mut Plan<'_>, mut dir: Inode, create: &Create) -> Resu
         links: if is_directory { 2 } else { 1 },
         size,
         written: 0,
+        space_used: 0,
+        space_is_told: true,
         epoch: if is_file { FIRST_EPOCH } else { 0 },
         layout_epoch: 0,
         accessed: attributes.accessed.unwrap_or(plan.now()),

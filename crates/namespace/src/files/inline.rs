@@ -2,6 +2,7 @@
 //! for a layout. See [`DataPlace`].
 
 use super::set_attributes::file_of;
+use super::space_used;
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
 use crate::{
@@ -91,6 +92,7 @@ pub(crate) fn migrated(
         DataPlace::Migrating => {
             forget(plan, &inode);
             inode.move_data(DataPlace::Striped);
+            space_used::changed(plan, &mut inode);
             plan.put_inode(&inode)?;
         }
         DataPlace::Striped => {} // a repeated command

@@ -78,6 +78,7 @@ impl Inode {
     pub(crate) fn resize(&mut self, size: u64) {
         self.size = size;
         self.written = self.written.min(size);
+        self.space_used = self.space_used.min(size);
     }
 
     /// Raises the object epoch of calls.
@@ -94,6 +95,7 @@ impl Inode {
     /// Notes that there are data up to `end`. Returns true if the file grew.
     pub(crate) fn wrote(&mut self, end: u64) -> bool {
         let grown = end > self.size;
+        self.space_used = self.space_used.saturating_add(end.saturating_sub(self.written));
         self.size = self.size.max(end);
         self.written = self.written.max(end);
         grown

@@ -11,5 +11,6 @@ pub(crate) mod remove;
 pub(crate) mod rename;
 pub(crate) mod set_attributes;
 pub(crate) mod size;
+pub(crate) mod space_used;
 pub(crate) mod unsettled;
 pub(crate) mod xattr;

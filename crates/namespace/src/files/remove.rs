@@ -4,7 +4,7 @@
 //! the last of these ends. Then the inode is deleted with its inline data. A file with objects leaves a
 //! deferred operation: the leader removes the objects.
 
-use super::{entry, inline, unsettled, xattr};
+use super::{entry, inline, space_used, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
 use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, pools, read};
@@ -65,6 +65,9 @@ fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
     pools::forget_directory(plan, inode)?;
     xattr::discard(plan, inode.id)?;
     unsettled::discard(plan, inode.id)?;
+    if !inode.space_is_told {
+        space_used::discard(plan, inode.id);
+    }
     if let Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) = inode.file() {
         inline::forget(plan, inode);
     }

@@ -4,7 +4,7 @@
 //! to data servers first and report the size afterwards (LAYOUTCOMMIT). So objects may have bytes beyond the
 //! end, which must not become visible when the file grows.
 
-use super::{size, unsettled};
+use super::{size, space_used, unsettled};
 use crate::plan::{Plan, Stop};
 use crate::states::{delegation, layout_state};
 use crate::{
@@ -74,6 +74,7 @@ pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, epoch: u32) -
     delegation::check(plan, inode.id)?;
     inode.wrote(end);
     inode.data_changed(plan.now());
+    space_used::changed(plan, &mut inode);
     plan.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, deferred: None })
 }

@@ -1,6 +1,6 @@
 //! Change of a file's size by SETATTR, or by an OPEN with truncation.
 
-use super::inline;
+use super::{inline, space_used};
 use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
 use crate::{ClientId, DataPlace, Error, File, Inode, deferred};
@@ -30,5 +30,6 @@ pub(crate) fn set(plan: &mut Plan<'_>, inode: &mut Inode, size: u64) -> Result<O
         None => None,
     };
     inode.resize(size);
+    space_used::changed(plan, inode);
     Ok(deferred)
 }

@@ -3,6 +3,7 @@
 
 use store::StoreError;
 
+use super::space_used;
 use crate::plan::{Plan, Stop};
 use crate::{Inode, InodeId, Observation, Reply, SET_ID_BITS, SIZE_BYTES_MAX, Time, Unsettled, keys, read};
 
@@ -50,11 +51,15 @@ pub(crate) fn observe(plan: &mut Plan<'_>, files: &[Observation]) -> Result<Repl
         }
         let news = mark.version != observed.version;
         if news {
-            let modified = take(&mut inode, &mut mark, observed, plan.now());
+            let modified = take(plan, &mut inode, &mut mark, observed);
             inode.data_changed(plan.now());
             inode.modified = modified;
             // By whom these data are, is not known: as with a write by another than the owner.
             inode.mode &= !SET_ID_BITS;
+            plan.put_inode(&inode)?;
+        } else if let Some(bytes) = observed.space_used.filter(|bytes| *bytes != inode.space_used) {
+            // More or less than before the data were on the disk.
+            inode.space_used = bytes;
             plan.put_inode(&inode)?;
         }
         let settles = observed.durable && mark.grant == observed.grant;
@@ -78,14 +83,18 @@ pub(crate) fn committed(
     if observed.inode != inode.id || observed.epoch != inode.epoch || observed.version == mark.version {
         return Ok(());
     }
-    take(inode, &mut mark, observed, plan.now());
+    take(plan, inode, &mut mark, observed);
     plan.put(&keys::unsettled(inode.id), &mark)
 }
 
-/// Takes size and version from an observation. Returns the resulting modification time: it never goes back,
+/// Takes size, space and version from an observation. Returns the resulting modification time: it never goes back,
 /// and is never in the future, whatever the clock of a data server.
-fn take(inode: &mut Inode, mark: &mut Unsettled, observed: &Observation, now: Time) -> Time {
+fn take(plan: &mut Plan<'_>, inode: &mut Inode, mark: &mut Unsettled, observed: &Observation) -> Time {
     mark.version = observed.version;
     inode.wrote(observed.end.min(SIZE_BYTES_MAX));
-    inode.modified.max(observed.modified.min(now))
+    match observed.space_used {
+        Some(bytes) => inode.space_used = bytes,
+        None => space_used::changed(plan, inode),
+    }
+    inode.modified.max(observed.modified.min(plan.now()))
 }

@@ -8,6 +8,7 @@ pub(crate) const INLINE: u8 = 0x04;
 pub(crate) const XATTRS: u8 = 0x05;
 pub(crate) const UNSETTLED: u8 = 0x06;
 pub(crate) const TO_SETTLE: u8 = 0x07;
+pub(crate) const SPACE_UNTOLD: u8 = 0x08;
 pub(crate) const CLIENTS: u8 = 0x10;
 pub(crate) const OWNERS: u8 = 0x11;
 pub(crate) const SESSIONS: u8 = 0x12;
@@ -57,7 +58,7 @@ pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 52] = [
+pub(crate) const TAGS: [u8; 53] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -66,6 +67,7 @@ pub(crate) const TAGS: [u8; 52] = [
     XATTRS,
     UNSETTLED,
     TO_SETTLE,
+    SPACE_UNTOLD,
     CLIENTS,
     OWNERS,
     SESSIONS,

@@ -158,13 +158,26 @@ pub fn unsettled(view: &dyn View, inode: InodeId) -> Result<Option<Unsettled>, S
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn to_settle(view: &dyn View, after: InodeId, max: usize) -> Result<Vec<InodeId>, StoreError> {
+    listed(view, keys::TO_SETTLE, after, max)
+}
+
+/// At most `max` inodes above `after` in an index of inodes.
+fn listed(view: &dyn View, index: u8, after: InodeId, max: usize) -> Result<Vec<InodeId>, StoreError> {
     let mut files = Vec::new();
-    let from = keys::to_settle(InodeId(after.0.saturating_add(1)));
-    view.scan(&from, &keys::after(&[keys::TO_SETTLE]), &mut |key, _| {
+    let from = keys::of(index, &[after.0.saturating_add(1)]);
+    view.scan(&from, &keys::after(&[index]), &mut |key, _| {
         files.push(InodeId(keys::number(key, 1)));
         if files.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(files)
+}
+
+/// At most `max` files above `after` whose objects have not told the space that they take.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn space_untold(view: &dyn View, after: InodeId, max: usize) -> Result<Vec<InodeId>, StoreError> {
+    listed(view, keys::SPACE_UNTOLD, after, max)
 }
 
 /// True if a truncation of the file's objects is pending.

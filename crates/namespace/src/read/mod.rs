@@ -15,7 +15,7 @@ pub use cluster::{
 pub(crate) use files::xattr_heads;
 pub use files::{
     generation, inline_data, inode, list, lookup, name_of, names_after, pending_fence, pending_truncation,
-    stripe_policy, to_settle, unsettled, version, xattr, xattrs,
+    space_untold, stripe_policy, to_settle, unsettled, version, xattr, xattrs,
 };
 pub(crate) use locks::{LockTest, Search, fork, holds};
 pub use locks::{conflicting_lock, locks};

@@ -29,8 +29,16 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
     let dir = InodeId::ROOT;
     let (name, data) = (b"x".to_vec(), bytes::Bytes::from_static(b"data"));
     let layout = LAYOUT;
-    let observed =
-        Observation { inode, grant: 0, epoch: 1, end: 9, modified: at(1), version: 1, durable: true };
+    let observed = Observation {
+        inode,
+        grant: 0,
+        epoch: 1,
+        end: 9,
+        modified: at(1),
+        version: 1,
+        durable: true,
+        space_used: None,
+    };
     let size = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let exists = XattrExists::Either;
     let value = vec![1];

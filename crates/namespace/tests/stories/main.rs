@@ -22,6 +22,7 @@ mod opens;
 mod pools;
 mod replay;
 mod small_files;
+mod space_used;
 mod unsettled;
 mod world;
 mod xattrs;

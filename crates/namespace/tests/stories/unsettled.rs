@@ -35,7 +35,7 @@ impl Written {
     fn seen(&self, end: u64, version: u64) -> Observation {
         let (inode, epoch) = (self.file, self.w.inode(self.file).map_or(0, |inode| inode.epoch));
         let grant = self.mark().map_or(0, |mark| mark.grant);
-        Observation { inode, grant, epoch, end, modified: at(1), version, durable: false }
+        Observation { inode, grant, epoch, end, modified: at(1), version, durable: false, space_used: None }
     }
 
     fn observe(&mut self, seen: Observation) {

@@ -40,7 +40,7 @@ pub use crate::handshake::Status;
 /// RPC program number: "HEA" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// Version of the program.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 crate::rpc::program! {
     /// Reads from an object.

@@ -1,4 +1,4 @@
-//! STAT: lengths and modification times of objects.
+//! STAT: lengths, modification times and space of objects.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ xdr_struct! {
         pub sync: bool,
     }
 
-    /// Length and modification time of an object.
+    /// Length, modification time and space of an object.
     #[derive(Copy, Default)]
     pub struct ObjectStat {
         /// Length in bytes.
@@ -22,6 +22,8 @@ xdr_struct! {
         /// Time of the last write, in nanoseconds since 1970 by the data server's clock. Any write after this
         /// reply changes the time, however soon the write is.
         pub modified_ns: u64,
+        /// Bytes that the file system has given it, without its sums; a part of them may change when data come to the disk.
+        pub space_used: u64,
     }
 
     /// The results.

@@ -172,7 +172,7 @@ fn replies() -> Vec<Reply> {
         Reply::Punch(Ok(())),
         Reply::Copy(Ok(copy::ResOk { verifier: [9; 8] })),
         Reply::Stat(Ok(stat::ResOk {
-            objects: vec![Some(stat::ObjectStat { len: 9, modified_ns: 1 << 60 }), None],
+            objects: vec![Some(stat::ObjectStat { len: 9, modified_ns: 1 << 60, space_used: 512 }), None],
         })),
         Reply::ReadPlus(Ok(read_plus::ResOk { runs: vec![Run::Hole(1 << 33), Run::Data(data())] })),
     ]

@@ -56,6 +56,7 @@ impl Chooser<'_> {
                 let version = self.one([1, 2, 3]);
                 Command::LayoutGet { client, inode, stateid, mode, made, version, export: InodeId::ROOT }
             }
+            92 if self.seldom(2) => Command::SpaceUsed { files: vec![self.space_told()?; self.one([1, 2])] },
             92 => Command::Observe { files: vec![self.observation()?; self.one([1, 1, 2])] },
             93..96 => {
                 let (stateid, client, inode) =
@@ -80,6 +81,19 @@ impl Chooser<'_> {
         })
     }
 
+    /// Of a file whose space is not told, most often up to date.
+    fn space_told(&mut self) -> Option<SpaceUsed> {
+        let untold = self.plain.nodes.iter().filter_map(|(inode, node)| match &node.content {
+            Content::File { space_is_told: false, epoch, .. } => Some((*inode, *epoch, node.change)),
+            _ => None,
+        });
+        let (inode, epoch, change) = self.any(untold)?;
+        let inode = if self.seldom(12) { self.inode() } else { inode };
+        let (epoch, change) =
+            (epoch + u32::from(self.seldom(8)), change.saturating_sub(u64::from(self.seldom(8))));
+        Some(SpaceUsed { inode, epoch, change, bytes: self.one([0, 512, 4096]) })
+    }
+
     /// Of an unsettled file, most often up to date.
     fn observation(&mut self) -> Option<Observation> {
         let plain = self.plain;
@@ -97,6 +111,7 @@ impl Chooser<'_> {
             modified: self.time().unwrap_or_default(),
             version: self.one([1, 2, 3]),
             durable: self.one([true, false]),
+            space_used: self.one([None, Some(0), Some(4096)]),
         })
     }
 

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 47] = [
+const COMMANDS: [&str; 48] = [
     "Create",
     "Link",
     "Remove",
@@ -61,6 +61,7 @@ const COMMANDS: [&str; 47] = [
     "Map",
     "JoinToken",
     "Observe",
+    "SpaceUsed",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and

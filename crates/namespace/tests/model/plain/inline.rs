@@ -43,7 +43,7 @@ impl Plain {
         if self.is_delegated_to_another(inode, self.caller) {
             return Ok(Reply::Delegated { inode });
         }
-        if let Content::File { bytes, size, written, .. } = &mut self.node(inode)?.content {
+        if let Content::File { bytes, size, written, space_used, .. } = &mut self.node(inode)?.content {
             for (at, byte) in data.iter().enumerate() {
                 let at = offset as usize + at;
                 while bytes.len() <= at {
@@ -51,6 +51,7 @@ impl Plain {
                 }
                 bytes[at] = *byte;
             }
+            *space_used += bytes.len() as u64 - *written;
             *written = bytes.len() as u64;
             *size = (*size).max(*written);
         }
@@ -78,10 +79,13 @@ impl Plain {
         if self.need_file(inode)? == DataPlace::Inline {
             return Err(Error::Invalid);
         }
-        if let Content::File { layout, place, bytes, epoch, .. } = &mut self.node(inode)?.content {
+        if let Content::File { layout, place, bytes, epoch, space_is_told, .. } =
+            &mut self.node(inode)?.content
+        {
             if *place == DataPlace::Migrating && (*layout != to || *epoch != attempt) {
                 return Err(Error::Delay);
             }
+            *space_is_told &= *place != DataPlace::Migrating;
             (*place, *bytes) = (DataPlace::Striped, Vec::new());
         }
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })

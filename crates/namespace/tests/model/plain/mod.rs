@@ -95,6 +95,8 @@ pub enum Content {
         bytes: Vec<u8>,
         size: u64,
         written: u64,
+        space_used: u64,
+        space_is_told: bool,
         epoch: u32,
         layout_epoch: u32,
     },
@@ -264,6 +266,7 @@ impl Plain {
                 self.layout_commit(client, inode, stateid, last_write, modified, observed)
             }
             Command::Observe { files } => self.observe(&files),
+            Command::SpaceUsed { files } => self.space_told(&files),
             // The model has none.
             Command::RemoveLeftovers => Ok(Reply::Done),
             Command::LayoutRecall { client, inode } => self.layout_recall(client, inode),

@@ -51,6 +51,10 @@ impl Plain {
             Content::File { written, epoch, layout_epoch, .. } => (*written, *epoch, *layout_epoch),
             _ => (0, 0, 0),
         };
+        let (space_used, space_is_told) = match &node.content {
+            Content::File { space_used, space_is_told, .. } => (*space_used, *space_is_told),
+            _ => (0, true),
+        };
         let (kind, size) = match &node.content {
             Content::File { layout, place, size, .. } => {
                 (Kind::File(File { layout: *layout, data: *place }), *size)
@@ -74,6 +78,8 @@ impl Plain {
             links: self.links(id),
             size,
             written,
+            space_used,
+            space_is_told,
             epoch,
             layout_epoch,
             accessed: node.accessed,
@@ -194,11 +200,15 @@ impl Plain {
     /// The file has `size` bytes now, and nothing above.
     pub(super) fn truncate(&mut self, inode: InodeId, new: u64) -> Option<u64> {
         let node = self.nodes.get_mut(&inode).expect("is");
-        let Content::File { layout, place, bytes, size, written, epoch, .. } = &mut node.content else {
+        let Content::File { layout, place, bytes, size, written, space_used, space_is_told, epoch, .. } =
+            &mut node.content
+        else {
             panic!("only files are truncated")
         };
         *size = new;
         *written = new.min(*written);
+        *space_used = new.min(*space_used);
+        *space_is_told &= *place != DataPlace::Striped;
         bytes.truncate(usize::try_from(new).unwrap_or(usize::MAX));
         if *place == DataPlace::Inline {
             return None;
@@ -254,6 +264,8 @@ impl Plain {
                 bytes: Vec::new(),
                 size: 0,
                 written: 0,
+                space_used: 0,
+                space_is_told: true,
                 epoch: 1,
                 layout_epoch: 0,
             },
@@ -447,8 +459,9 @@ impl Plain {
             Content::File { epoch, place, .. } if *epoch != seen || *place != DataPlace::Striped => {
                 return Err(Error::Delay);
             }
-            Content::File { size, written, .. } => {
+            Content::File { size, written, space_used, .. } => {
                 *size = end.max(*size);
+                *space_used += end.max(*written) - *written;
                 *written = end.max(*written);
             }
             Content::Directory { .. } => return Err(Error::IsDirectory),
@@ -457,6 +470,7 @@ impl Plain {
         if self.is_delegated_to_another(inode, self.caller) {
             return Ok(Reply::Delegated { inode });
         }
+        self.space_changed(inode);
         self.touch(inode, true);
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }

@@ -467,11 +467,12 @@ impl Plain {
         let layout = self.layouts.get_mut(&stateid.id).expect("it is mine");
         let times_set = std::mem::replace(&mut layout.times_set, false);
         let node = self.node(inode)?;
-        let Content::File { size, written, .. } = &mut node.content else {
+        let Content::File { size, written, space_used, .. } = &mut node.content else {
             panic!("only files have layouts")
         };
         let before = *size;
         if let Some(last) = last_write {
+            *space_used += (last + 1).max(*written) - *written;
             *written = (last + 1).max(*written);
             *size = (last + 1).max(*size);
         }
@@ -485,6 +486,7 @@ impl Plain {
         if let Some(observed) = observed.filter(|observed| observed.inode == inode && self.is_news(observed))
         {
             self.reaches(inode, observed.end);
+            self.takes(inode, observed.space_used);
             self.unsettled.get_mut(&inode).expect("it has a layout").1 = observed.version;
         }
         let size = self.inode(inode).size;
