@@ -87,12 +87,12 @@ impl Span {
             if self.blocks > 0 {
                 // Also those behind the end of the object, whose sums are those of zeros.
                 let blocks = (0..piece.len()).step_by(BLOCK_BYTES);
-                let blocks = blocks.map(|from| &piece[from.min(bytes)..(from + BLOCK_BYTES).min(bytes)]);
+                let mut blocks = blocks.map(|from| &piece[from.min(bytes)..(from + BLOCK_BYTES).min(bytes)]);
                 let fits = |block: &[u8]| {
                     let sum = sums.next();
                     sum.is_some_and(|sum| sum.is_ok_and(|sum| sum.matches(block)))
                 };
-                found.fits &= blocks.map(fits).fold(true, |all, fits| all && fits);
+                found.fits = found.fits && blocks.all(fits);
             }
             found.bytes += bytes;
         }
