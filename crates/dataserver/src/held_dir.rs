@@ -110,10 +110,10 @@ impl HeldDir {
         }
     }
 
-    /// Opens the file `name` to be read, or written, past the kernel's cache. None: its file system cannot do that.
-    pub(crate) fn open_past_cache(&self, name: &str, writes: bool) -> io::Result<Option<File>> {
-        let access = if writes { OFlags::RDWR } else { OFlags::RDONLY };
-        match rustix::fs::openat(&self.file, name, access | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()) {
+    /// Opens the file `name` to be read past the kernel's cache. None: its file system cannot do that.
+    pub(crate) fn open_past_cache(&self, name: &str) -> io::Result<Option<File>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.file, name, flags, Mode::empty()) {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
             opened => Ok(Some(opened?.into())),
         }

@@ -118,7 +118,7 @@ pub struct ObjectStat {
     pub len: u64,
     /// Time of the last write, in nanoseconds since 1970; 0: never.
     pub modified_ns: u64,
-    /// Bytes that the file system has given it, without its sums.
+    /// Bytes that the file system has given it up to its end, without its sums.
     pub space_used: u64,
 }
 
@@ -138,12 +138,16 @@ impl From<wire::data::ObjectStat> for ObjectStat {
 
 /// Bytes of a block of `st_blocks`, whatever the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
+/// Multiple to which lengths are rounded up: blocks of usual file systems.
+const SPACE_UNIT: u64 = 4096;
 
 fn stat(file: &File) -> io::Result<ObjectStat> {
     let now = file.metadata()?;
     let seconds = u64::try_from(now.mtime()).unwrap_or(0);
     let modified_ns = seconds.saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec() as u64);
-    let space_used = now.blocks().saturating_mul(STAT_BLOCK_BYTES);
+    // XFS takes room behind the end of a file that grows, and gives it back later.
+    let blocks = now.blocks().saturating_mul(STAT_BLOCK_BYTES);
+    let space_used = blocks.min(now.len().next_multiple_of(SPACE_UNIT));
     Ok(ObjectStat { len: now.len(), modified_ns, space_used })
 }
 

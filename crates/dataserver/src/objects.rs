@@ -1,11 +1,11 @@
 //! The objects of one target: reading, writing, and making durable.
 //!
-//! Everything here blocks; [`Target::run`](crate::Target::run) keeps it off the threads that serve the
-//! network.
+//! Everything here blocks, but for reads of what the kernel's cache has (`cached`);
+//! [`Target::run`](crate::Target::run) keeps it off the threads that serve the network.
 //!
 //! ```text
 //! make     ─▶ create with its mark ─▶ fsync directory ─▶ answer   the object is there, empty and durable
-//! write    ─▶ open ─▶ pwrite, and sums ─▶ mark dirty ─▶ answer    the data are in the page cache
+//! write    ─▶ open ─▶ pwrite, and sums ─▶ mark dirty ─▶ answer    the data are in the page cache, or past it
 //! commit   ─▶ fdatasync if dirty ─▶ answer                        they are on the disk
 //! truncate ─▶ alone: ftruncate ─▶ mark ─▶ fsync ─▶ answer    (allocate and punch: as commit; copy: as write)
 //! remove   ─▶ remember as removed ─▶ move to the trash ─▶ forget open file ─▶ fsync directory
@@ -25,7 +25,7 @@ mod space;
 mod sync;
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -114,6 +114,8 @@ pub struct Objects {
     pub(crate) checksums: Checksums,
     /// Reads and writes of objects: the scrubber gives way to them.
     calls: AtomicU64,
+    /// Pieces of work under way that may wait for the disk.
+    working: AtomicUsize,
     verifier: AtomicU64,
     pub(crate) open: Mutex<OpenFiles>,
     pub(crate) removed: Mutex<Removed>,
@@ -154,6 +156,7 @@ impl Objects {
             lost_object_calls: AtomicU64::new(0),
             checksums,
             calls: AtomicU64::new(0),
+            working: AtomicUsize::new(0),
             verifier: AtomicU64::new(verifier),
             open: Mutex::new(OpenFiles::new(open_files_max)),
             removed: Mutex::default(),

@@ -349,11 +349,13 @@ impl Target {
         at_once: impl FnOnce(&Objects) -> Option<T>,
         work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, ObjectError> {
-        if let Some(done) = at_once(&self.objects) {
+        if self.objects.may_be_quick()
+            && let Some(done) = at_once(&self.objects)
+        {
             return Ok(done);
         }
         let target = Arc::clone(self);
-        let done = self.blocking.run(move || work(&target.objects)).await;
+        let done = self.blocking.run(move || target.objects.counted(work)).await;
         done.unwrap_or_else(|error| {
             tracing::error!(target = %self.path().display(), %error, "operation did not end");
             Err(ObjectError::Io)

@@ -115,7 +115,8 @@ impl DataServer {
     /// True if the process with this random number serves, with a disk that has lost nothing since its start.
     #[must_use]
     pub fn runs_as(&self, process: u64) -> bool {
-        self.runs() && !self.must_restart && self.process_number.load(Ordering::Relaxed) == process
+        let goes_on = self.runs() && !self.has_ended.load(Ordering::Relaxed) && !self.must_restart;
+        goes_on && self.process_number.load(Ordering::Relaxed) == process
     }
 
     /// True once if the process has ended by itself: a supervisor starts it again.

@@ -249,9 +249,16 @@ impl Chains {
                 }
                 // By now another member has the block whole.
                 (Err(ObjectError::Damaged), Ok(_)) if attempts < DAMAGED_ATTEMPTS => {}
-                // The disk is full beyond what was taken for this, and a member that is refilled has the change by now.
-                // This one can neither leave nor refuse it. Either room comes, or that member is in.
-                (Err(ObjectError::NoSpace), Ok(_)) if self.has_only_refilled(&found) => {
+                // The disk is full beyond what was taken for this, and a member that is refilled has the change by now, or
+                // does not want it. This one can neither leave nor refuse it, for a part of it may be here. Either room
+                // comes, or that member is in.
+                (
+                    Err(ObjectError::NoSpace),
+                    Ok(_)
+                    | Err(NotPassed::Refused(
+                        Status::Damaged | Status::NoSpace | Status::Invalid | Status::NotSupported,
+                    )),
+                ) if self.has_only_refilled(&found) => {
                     tokio::time::sleep(NO_ROOM_PAUSE).await;
                     continue;
                 }
@@ -275,7 +282,7 @@ impl Chains {
         let reserve = match (own, &passed) {
             // A part may have been written here, which is taken back below.
             (Err(ObjectError::TooLarge), Err(NotPassed::Refused(Status::Invalid))) => None,
-            // No member has it: not this one, and none after it.
+            // Of a MAKE, no member has anything.
             (Err(ObjectError::NoSpace), Err(NotPassed::Refused(_))) if self.has_only_refilled(&found) => None,
             // The file system told a longer file than it has.
             (Err(error @ ObjectError::TooLarge), Ok(chain)) if chain.has_next_in(found.handle.target) => {

@@ -318,7 +318,7 @@ impl Objects {
             if !was_damaged {
                 file.put(&*self.disk, first, &sums)?;
             }
-            if self.write_past_cache(name, open, offset, payload)? {
+            if self.write_past_cache(open, offset, payload)? {
                 return Ok(());
             }
             let mut at = offset;

@@ -122,7 +122,7 @@ impl Objects {
         // written to the disk, at each pass.
         let is_changing = self.checksums.log.regions(name).0 != super::Regions::default();
         if first == 0 && !is_changing {
-            scrub.file = self.root.open_past_cache(&name.path(), false).map_err(fail)?;
+            scrub.file = self.root.open_past_cache(&name.path()).map_err(fail)?;
             self.scrub_header(name, &open)?;
         }
         let blocks = self.blocks_of(name, &open)?;

@@ -2,11 +2,31 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Objects, ReadOutcome, end_of};
+use super::{ObjectError, Objects, ReadOutcome, end_of};
 use crate::checksums::Span;
 use crate::epoch::ObjectRef;
 
+/// Pieces of work that may be under way beside a read that is tried at once. A kernel that does not have the bytes in its
+/// cache begins to read them, which waits where a disk that hangs has many requests.
+const WORKING_MAX: usize = 4;
+
 impl Objects {
+    /// True if a read may be tried at once: the disk is not slow, as far as the work that waits for it says.
+    pub(crate) fn may_be_quick(&self) -> bool {
+        self.working.load(Ordering::Relaxed) < WORKING_MAX
+    }
+
+    /// Does `work`, which may wait for the disk, and counts it meanwhile.
+    pub(crate) fn counted<T>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, ObjectError>,
+    ) -> Result<T, ObjectError> {
+        self.working.fetch_add(1, Ordering::Relaxed);
+        let done = work(self);
+        self.working.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+
     /// [`Objects::read`] of bytes and sums that are in the kernel's cache. None: not all of them are, or they are to be
     /// looked at more closely; nothing is said of them then.
     pub(crate) fn read_cached(&self, object: ObjectRef, offset: u64, count: usize) -> Option<ReadOutcome> {
@@ -34,7 +54,6 @@ mod tests {
     use super::*;
     use crate::epoch::{CallEpoch, Epoch};
     use crate::object::ObjectName;
-    use crate::objects::ObjectError;
     use crate::{Target, Verify};
 
     fn object(epoch: u32) -> ObjectRef {
@@ -79,5 +98,9 @@ mod tests {
         assert_eq!(objects.read(object(3), 0, 700_000), Err(ObjectError::Damaged));
         objects.fail();
         assert_eq!(objects.read_cached(object(3), 0, 1), None);
+        let nested = |o: &Objects| o.counted(|o| o.counted(|o| o.counted(|o| Ok(o.may_be_quick()))));
+        assert_eq!(nested(objects), Ok(true));
+        assert_eq!(objects.counted(nested), Ok(false), "the disk is slow");
+        assert!(objects.may_be_quick());
     }
 }

@@ -5,15 +5,16 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::io::Errno;
 use wire::xdr::Payload;
 
 use super::Objects;
-use crate::object::{ObjectName, OpenObject};
+use crate::object::OpenObject;
 
 /// Multiple of addresses, offsets and lengths past the cache: no disk wants more.
 pub(crate) const ALIGNMENT: usize = 4096;
@@ -58,7 +59,6 @@ impl Objects {
     /// The kernel's; some of the bytes may have been written.
     pub(crate) fn write_past_cache(
         &self,
-        name: &ObjectName,
         open: &OpenObject,
         offset: u64,
         payload: &Payload,
@@ -66,14 +66,7 @@ impl Objects {
         if !self.past_cache.takes(offset, payload.len()) {
             return Ok(false);
         }
-        let file = match open.direct.get() {
-            Some(file) => file,
-            None => {
-                let file = self.root.open_past_cache(&name.path(), true)?;
-                open.direct.get_or_init(|| file)
-            }
-        };
-        let Some(file) = file else { return Ok(false) };
+        let Some(file) = open.direct.get_or_init(|| open_direct(&open.file)) else { return Ok(false) };
         let mut buffer = self.pool.take(payload.len() + ALIGNMENT);
         let aligned = buffer.as_ptr().align_offset(ALIGNMENT);
         let bytes = &mut buffer[aligned..][..payload.len()];
@@ -95,6 +88,13 @@ impl Objects {
             written => written,
         }
     }
+}
+
+/// The same file, even if its name is gone. None: the file system cannot do that, or the process has no more files.
+fn open_direct(file: &File) -> Option<File> {
+    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    rustix::fs::open(opened, flags, Mode::empty()).ok().map(File::from)
 }
 
 /// True if the file system wants other alignments, or nothing past the cache.

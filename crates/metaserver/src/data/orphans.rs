@@ -262,14 +262,16 @@ impl Data {
         Ok(split)
     }
 
-    /// Removes the objects of a list that no file needs on the target. Not for an hour after a restore.
-    pub(crate) async fn remove_unneeded(&self, target: TargetId, listed: &ByOwner) -> Result<(), FileError> {
+    /// Removes the objects of a list that no file needs on the target. Returns their number: 0 for an hour after a
+    /// restore. The data server may spare some.
+    pub(crate) async fn remove_unneeded(&self, target: TargetId, listed: &ByOwner) -> Result<u32, FileError> {
         if self.held_back_by_restore().is_some() {
-            return Ok(());
+            return Ok(0);
         }
         self.remove_orphans(target, &listed.orphans, Only::All).await?;
         // Its data server may have been told meanwhile that a chain takes it back.
-        self.remove_orphans(target, &listed.left_behind, Only::LeftBehind).await.map(drop)
+        self.remove_orphans(target, &listed.left_behind, Only::LeftBehind).await?;
+        Ok((listed.orphans.len() + listed.left_behind.len()) as u32)
     }
 
     /// Removes orphans, or objects that the target has left behind, for which the data server decides: it knows of

@@ -116,7 +116,7 @@ impl Data {
             let listed = self.by_owner(target, &page.objects)?;
             match self.held_back_by_restore() {
                 Some(_) => remaining.orphans += (listed.orphans.len() + listed.left_behind.len()) as u64,
-                None => self.remove_unneeded(target, &listed).await?,
+                None => drop(self.remove_unneeded(target, &listed).await?),
             }
             for (inode, of_file) in by_inode(&listed.owned) {
                 if Instant::now() > until {

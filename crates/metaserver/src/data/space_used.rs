@@ -14,15 +14,18 @@ use tokio::time::Instant;
 
 use crate::data::Data;
 use crate::data::hold::unheld;
-use crate::data::unsettled::{Asked, FILES_AT_ONCE};
+use crate::data::unsettled::Asked;
 use crate::errors::FileError;
 
 /// Pause between two looks at the list.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Longest pause, while no file can be told about: its data servers are away.
-const PAUSE_MAX: Duration = Duration::from_secs(15);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Longest time of a look.
 const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// Files that are asked about at a time: their objects are looked at one after the other.
+const FILES_AT_ONCE: usize = 32;
 
 /// What a look at the list came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +48,7 @@ impl Data {
             }
             let until = Instant::now() + LOOK_MAX;
             while Instant::now() < until {
-                match self.look_at_space_of_some(after).await {
+                match self.look_at_space_of_some(after, until).await {
                     Ok(Some(looked)) => (after, told) = (looked.last, told + looked.told),
                     // The end of the list.
                     Ok(None) => {
@@ -64,27 +67,46 @@ impl Data {
     }
 
     /// Asks for the space of some files above `after`. None: there are no more.
-    async fn look_at_space_of_some(&self, after: InodeId) -> Result<Option<Looked>, FileError> {
-        let (mut asked, mut data, mut files) = (Vec::new(), Vec::new(), Vec::new());
-        let last = {
+    async fn look_at_space_of_some(
+        &self,
+        after: InodeId,
+        until: Instant,
+    ) -> Result<Option<Looked>, FileError> {
+        let listed = read::space_untold(&*self.machine.view()?, after, FILES_AT_ONCE)?;
+        let Some(last) = listed.last().copied() else { return Ok(None) };
+        let (mut told, silent) = self.ask_for_space(&listed).await?;
+        // Each by itself: one that cannot be asked about has the answer for all with objects on its targets fail.
+        for file in silent {
+            if Instant::now() >= until {
+                break;
+            }
+            told += self.ask_for_space(&[file]).await?.0;
+        }
+        Ok(Some(Looked { last, told }))
+    }
+
+    /// Asks for the space of these files. Returns the number of those that are told, and those that a data server did not
+    /// answer for.
+    async fn ask_for_space(&self, files: &[InodeId]) -> Result<(usize, Vec<InodeId>), FileError> {
+        let (mut asked, mut data, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+        {
             let view = self.machine.view()?;
-            let listed = read::space_untold(&*view, after, FILES_AT_ONCE)?;
-            let Some(last) = listed.last().copied() else { return Ok(None) };
-            for id in listed {
-                let Some(inode) = read::inode(&*view, id)? else { continue };
+            for id in files {
+                let Some(inode) = read::inode(&*view, *id)? else { continue };
                 let Some(layout) = inode.columns() else { continue };
                 // Its objects are shorter soon.
-                if read::pending_truncation(&*view, id)? {
+                if read::pending_truncation(&*view, *id)? {
                     continue;
                 }
                 data.push(self.file_data(&inode)?);
                 asked.push(Asked::new(&inode, Unsettled { grant: 0, version: 0, times_set: 0 }, layout));
-                files.push((inode.epoch, inode.change));
+                versions.push((inode.epoch, inode.change));
             }
-            last
-        };
-        let silent = unheld(self.stat_columns(&mut asked, &data, false)).await?;
-        let told = asked.iter().zip(files).filter(|(asked, _)| !silent.contains(&asked.inode));
+        }
+        let mut silent = unheld(self.stat_columns(&mut asked, &data, false)).await?;
+        silent.sort();
+        silent.dedup();
+        let told = asked.iter().zip(versions).filter(|(asked, _)| !silent.contains(&asked.inode));
         let files: Vec<SpaceUsed> = told
             .filter_map(|(asked, (epoch, change))| {
                 let bytes = asked.space_used()?;
@@ -95,6 +117,6 @@ impl Data {
         if told > 0 {
             self.state.propose(None, Command::SpaceUsed { files }).await?;
         }
-        Ok(Some(Looked { last, told }))
+        Ok((told, silent))
     }
 }

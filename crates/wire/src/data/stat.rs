@@ -22,7 +22,7 @@ xdr_struct! {
         /// Time of the last write, in nanoseconds since 1970 by the data server's clock. Any write after this
         /// reply changes the time, however soon the write is.
         pub modified_ns: u64,
-        /// Bytes that the file system has given it, without its sums; a part of them may change when data come to the disk.
+        /// Bytes that the file system has given it up to its end, without its sums; a part of them may change when data come to the disk.
         pub space_used: u64,
     }
 

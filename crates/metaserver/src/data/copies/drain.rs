@@ -20,6 +20,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Interval between two looks at a target of which no column could move.
 const TRY_AFTER: Duration = Duration::from_secs(15);
 
+/// Interval between two looks at a target without columns to move, which was asked to remove objects.
+const SPARED_AFTER: Duration = Duration::from_secs(30);
+
 /// What has become of the files on a target.
 #[derive(Debug, Default, Clone, Copy)]
 struct Moved {
@@ -28,7 +31,7 @@ struct Moved {
     left: u32,
     /// Why one of them is left.
     why: Option<FileError>,
-    /// Objects that no file needs there: orphans, and those of columns that are elsewhere.
+    /// Objects that no file needs there, and whose removal was asked for.
     unneeded: u32,
 }
 
@@ -57,7 +60,7 @@ impl Data {
         match self.leave_alone(target, draining).await {
             Ok(Moved { columns: 0, left: 0, unneeded: 0, .. }) => AGAIN_AFTER,
             // Some of them may have been spared.
-            Ok(Moved { columns: 0, left: 0, .. }) => TRY_AFTER,
+            Ok(Moved { columns: 0, left: 0, .. }) => SPARED_AFTER,
             Ok(Moved { columns: 0, left, why, .. }) => {
                 tracing::info!(target = %id, files = left, ?why, "files stay on a target that drains, retrying");
                 TRY_AFTER
@@ -91,10 +94,13 @@ impl Data {
         loop {
             let page = self.list_objects(target, after).await?;
             let listed = self.by_owner(target, &page.objects)?;
-            moved.unneeded += (listed.orphans.len() + listed.left_behind.len()) as u32;
-            if let Err(error) = self.remove_unneeded(target, &listed).await {
+            match self.remove_unneeded(target, &listed).await {
+                Ok(asked_for) => moved.unneeded += asked_for,
                 // Those of a read-only disk stay. Columns move all the same.
-                tracing::debug!(target = %format!("{:016x}", target.0), ?error, "unneeded objects are not removed yet");
+                Err(error) => {
+                    let target = format!("{:016x}", target.0);
+                    tracing::debug!(%target, ?error, "unneeded objects are not removed yet");
+                }
             }
             let files: BTreeSet<InodeId> = listed.owned.iter().map(|entry| InodeId(entry.inode)).collect();
             let mut outcomes = stream::iter(files)
