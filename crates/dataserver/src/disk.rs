@@ -65,8 +65,8 @@ pub trait Disk: Send + Sync + 'static {
         Ok(read)
     }
 
-    /// [`Disk::read_at`] of what the kernel's cache has: it does not wait for the disk. None: some of it is not there,
-    /// or the disk cannot tell.
+    /// [`Disk::read_at`] of what the kernel's cache has: it does not wait for bytes from the disk, but the kernel may begin
+    /// to read what is missing. None: some of it is not there, or the disk cannot tell.
     ///
     /// # Errors
     /// The kernel's.

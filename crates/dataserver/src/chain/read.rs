@@ -17,8 +17,8 @@ use crate::objects::{ObjectError, Objects};
 const READ_MENDS_MAX: u32 = 64;
 
 impl Chains {
-    /// Reads `range` by `at_once`, which does not block, or by `work`. A block that is damaged or unreadable is mended first, and the range is read
-    /// again.
+    /// Reads `range` by `at_once`, which does not block, or by `work`. A block that is damaged or unreadable is
+    /// mended first, and the range is read again.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         found: &Found,

@@ -23,7 +23,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Longest time of a look.
 const LOOK_MAX: Duration = Duration::from_secs(1);
-
 /// Files that are asked about at a time: their objects are looked at one after the other.
 const FILES_AT_ONCE: usize = 32;
 

@@ -19,7 +19,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Interval between two looks at a target of which no column could move.
 const TRY_AFTER: Duration = Duration::from_secs(15);
-
 /// Interval between two looks at a target without columns to move, which was asked to remove objects.
 const SPARED_AFTER: Duration = Duration::from_secs(30);
 
