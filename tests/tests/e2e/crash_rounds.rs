@@ -2,8 +2,8 @@
 //! acknowledged durable data are there, and locks and open files are unchanged at once: there is no grace
 //! period.
 //!
-//! Each round has a seed, which selects the victim and the times: 1 to 10 and, at the same time on other
-//! servers, 11 to 20. `HEOROT_SEED=n` and `HEOROT_ROUNDS=n` set the first seed of the first series, and the
+//! Each round has a seed, which selects the victim and the times: 1 to 5 and, at the same time on other
+//! servers, 6 to 10. `HEOROT_SEED=n` and `HEOROT_ROUNDS=n` set the first seed of the first series, and the
 //! number of rounds of each.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tests::{Client, Cluster, Dice, Lab, Running, scripts};
 
-const ROUNDS: u64 = 10;
+const ROUNDS: u64 = 5;
 /// Number of rounds after which the storms stop, and their notes are compared with the files.
 const ROUNDS_BETWEEN_CHECKS: u64 = 5;
 const DATA_SERVERS: usize = 4;
