@@ -7,12 +7,14 @@ mod caller;
 mod client;
 mod cost;
 mod dirty;
+mod disk;
 mod dropped;
 mod failures;
 mod leases;
 mod lost;
 mod mend;
 mod moved;
+mod no_room;
 mod ranges;
 mod reads;
 mod refill;
@@ -31,7 +33,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, SharedTrash, TargetError};
+use dataserver::{
+    DataServer, DataServerConfig, Environment, Incarnation, ObjectLengths, SharedTrash, TargetError,
+};
 use host::{Clock, ManualClock, SeededEntropy, SystemEntropy};
 use nfs::{CallFailure, Limits, Peer, PeerKey, Server};
 use tempfile::TempDir;
@@ -42,6 +46,7 @@ use wire::handle::{FileHandle, HandleKey, Holder, ObjectHandle};
 use wire::xdr::{Decode, Encode};
 
 pub use MemberState::{Away, In, Refilling};
+use disk::FillingDisk;
 
 const CLUSTER: [u8; 16] = [0xc1; 16];
 const NAME_SPACE: u64 = 5;
@@ -76,12 +81,15 @@ pub struct Served {
     runtime: Option<Runtime>,
     target: u64,
     clock: Arc<ManualClock>,
+    disk: Arc<FillingDisk>,
 }
 
 impl Served {
     async fn start(dir: PathBuf, clock: Arc<ManualClock>, seed: u64) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let its_clock = Arc::clone(&clock);
+        let disk = Arc::<FillingDisk>::default();
+        let its_disk = Arc::clone(&disk);
         let started = runtime.spawn(async move {
             let clock = its_clock;
             let config = DataServerConfig {
@@ -93,8 +101,9 @@ impl Served {
                 shared_trash: SharedTrash::default(),
             };
             let ds = loop {
-                let entropy = Arc::new(SeededEntropy::new(seed));
-                match DataServer::open(config.clone(), Arc::new(Nothing), clock.clone(), entropy) {
+                let machine = Environment::of_machine(clock.clone(), Arc::new(SeededEntropy::new(seed)));
+                let environment = Environment { disk: its_disk.clone(), ..machine };
+                match DataServer::open_on(environment, config.clone(), Arc::new(Nothing)) {
                     // Work of a killed one on its disk may not have ended yet.
                     Err(TargetError::Locked(_)) => tokio::time::sleep(Duration::from_millis(2)).await,
                     opened => break opened.unwrap(),
@@ -108,7 +117,7 @@ impl Served {
         });
         let (server, ds) = started.await.unwrap();
         let target = ds.space()[0].target;
-        Self { server, ds, runtime: Some(runtime), target, clock }
+        Self { server, ds, runtime: Some(runtime), target, clock, disk }
     }
 
     /// Ends all its work at once, as kill -9 does.

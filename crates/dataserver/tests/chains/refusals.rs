@@ -13,7 +13,7 @@ use wire::rpc::Rejection;
 
 use crate::{Away, In, Refilling, World, call, key, peer_key, until};
 
-/// A member that refuses writes: for want of room, most often.
+/// A member that refuses to write and to make: for want of room, most often.
 struct Full {
     auth: PeerAuth,
     status: Status,
@@ -43,6 +43,7 @@ impl PrivateProgram for Full {
                     self.answers.acquire().await.unwrap().forget();
                     Reply::Write(Err(self.status))
                 }
+                Call::Make(_) => Reply::Make(Err(self.status)),
                 Call::ReadPlus(_) if self.bytes.is_empty() => Reply::ReadPlus(Err(Status::ChainWaits)),
                 Call::ReadPlus(args) => {
                     let data = &self.bytes[(args.offset as usize).min(self.bytes.len())..];
@@ -65,7 +66,7 @@ async fn slow_full(bytes: &'static [u8], answers: Arc<Semaphore>) -> Server {
     refuses(Status::NoSpace, bytes, answers).await
 }
 
-async fn refuses(status: Status, bytes: &'static [u8], answers: Arc<Semaphore>) -> Server {
+pub async fn refuses(status: Status, bytes: &'static [u8], answers: Arc<Semaphore>) -> Server {
     let auth = PeerAuth::new(peer_key(), Arc::new(SystemEntropy));
     let full = Arc::new(nfs::Authenticated(Arc::new(Full { auth, status, bytes, answers })));
     let any = "127.0.0.1:0".parse().unwrap();

@@ -3,19 +3,28 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use host::Entropy;
+use rustix::io::Errno;
 
 use super::*;
 
 const LONG: u64 = 4 * BLOCK;
 
+/// What a disk says that is full, fails, or has turned read-only.
+const FAULTS: [(Errno, ObjectError); 3] = [
+    (Errno::NOSPC, ObjectError::NoSpace),
+    (Errno::IO, ObjectError::Io),
+    (Errno::ROFS, ObjectError::ReadOnly),
+];
+
 /// Counts writes past the cache, and fails them halfway.
 #[derive(Default)]
 struct Watched {
     past_cache: AtomicU64,
-    fails: AtomicBool,
+    /// What they fail with; 0: they do not.
+    errno: AtomicI32,
 }
 
 impl Disk for Watched {
@@ -25,9 +34,12 @@ impl Disk for Watched {
 
     fn write_past_cache(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<bool> {
         self.past_cache.fetch_add(1, Ordering::Relaxed);
-        if self.fails.load(Ordering::Relaxed) {
-            file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
-            return Err(io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error()));
+        match self.errno.load(Ordering::Relaxed) {
+            0 => {}
+            errno => {
+                file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
+                return Err(io::Error::from_raw_os_error(errno));
+            }
         }
         SystemDisk.write_past_cache(file, bytes, offset)
     }
@@ -94,11 +106,12 @@ fn writes_past_the_cache_and_through_it_leave_the_same_bytes_and_right_sums() {
             if below(2) == 0 {
                 assert!(get(target.objects(), 1).is_ok());
             }
-            disk.fails.store(below(8) == 0, Ordering::Relaxed);
+            let (errno, fault) = FAULTS[below(3) as usize];
+            disk.errno.store(if below(8) == 0 { errno.raw_os_error() } else { 0 }, Ordering::Relaxed);
             match target.objects().write(at(1), offset, &data(&bytes)) {
                 Ok(_) => model[from..from + bytes.len()].copy_from_slice(&bytes),
                 Err(error) => {
-                    assert_eq!(error, ObjectError::NoSpace, "seed {seed} step {step}");
+                    assert_eq!(error, fault, "seed {seed} step {step}");
                     model[from..from + bytes.len() / 2].copy_from_slice(&bytes[..bytes.len() / 2]);
                     let len = std::fs::metadata(file(dir.path(), 1)).unwrap().len();
                     model.truncate(len as usize);
