@@ -1,53 +1,65 @@
-//! The machine's disk, which has no room while a test says so, and holds writes up.
+//! The machine's disk, which is full or read-only while a test says so, and holds changes up.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use dataserver::{Disk, SystemDisk};
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
-/// A disk that fills up without having told so.
+/// A disk that fills up or turns read-only without having told so.
 #[derive(Default)]
 pub struct FillingDisk {
-    is_full: AtomicBool,
+    /// What changes fail with; 0: they do not.
+    fault: AtomicI32,
     refused: AtomicU32,
-    /// Writes wait while it is true.
+    /// Changes wait while it is true.
     holds: Mutex<bool>,
     held: AtomicU32,
     released: Condvar,
 }
 
 impl FillingDisk {
-    /// From now on there is room, or none.
-    pub fn set_full(&self, is_full: bool) {
-        self.is_full.store(is_full, Ordering::Relaxed);
+    /// Changes fail so from now on.
+    pub fn fail(&self, fault: Errno) {
+        self.fault.store(fault.raw_os_error(), Ordering::Relaxed);
     }
 
-    /// Changes that had no room so far.
+    /// Changes succeed from now on.
+    pub fn work(&self) {
+        self.fault.store(0, Ordering::Relaxed);
+    }
+
+    /// Changes that have failed so far.
     pub fn refused(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Writes wait from now on, or no longer.
+    /// Changes wait from now on, or no longer.
     pub fn hold(&self, holds: bool) {
         *self.holds.lock() = holds;
         self.released.notify_all();
     }
 
-    /// Writes that have waited so far.
+    /// Changes that have waited so far.
     pub fn held(&self) -> u32 {
         self.held.load(Ordering::Relaxed)
     }
 
-    fn room(&self) -> io::Result<()> {
-        if !self.is_full.load(Ordering::Relaxed) {
-            return Ok(());
+    fn answer(&self) -> io::Result<()> {
+        let mut holds = self.holds.lock();
+        self.held.fetch_add(u32::from(*holds), Ordering::Relaxed);
+        self.released.wait_while(&mut holds, |holds| *holds);
+        drop(holds);
+        match self.fault.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            fault => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Err(io::Error::from_raw_os_error(fault))
+            }
         }
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Errno::NOSPC.into())
     }
 }
 
@@ -57,20 +69,21 @@ impl Disk for FillingDisk {
     }
 
     fn create_marked(&self, dir: &File, name: &str, mark: &[u8]) -> io::Result<bool> {
-        self.room()?;
+        self.answer()?;
         SystemDisk.create_marked(dir, name, mark)
     }
 
     /// Half of the bytes still have room.
     fn write_all_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut holds = self.holds.lock();
-        self.held.fetch_add(u32::from(*holds), Ordering::Relaxed);
-        self.released.wait_while(&mut holds, |holds| *holds);
-        drop(holds);
-        if let Err(error) = self.room() {
+        if let Err(error) = self.answer() {
             file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
             return Err(error);
         }
         file.write_all_at(bytes, offset)
+    }
+
+    fn allocate(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        self.answer()?;
+        SystemDisk.allocate(file, offset, len)
     }
 }
