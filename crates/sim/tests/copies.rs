@@ -7,8 +7,8 @@ mod common;
 use common::{run_all, run_found};
 use sim::Scenario;
 
-/// Number of seeds in CI: some four minutes of two cores. `make sim` goes on behind them.
-const SEEDS_DEFAULT: u64 = 150;
+/// Number of seeds in CI: some three minutes of two cores. `make sim` goes on behind them.
+const SEEDS_DEFAULT: u64 = 100;
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 20] =

@@ -4,7 +4,7 @@ use sim::{Outcome, Scenario, run};
 
 const SEEDS: u64 = 16;
 const METASERVER_SEEDS: u64 = 6;
-const COPIES_SEEDS: u64 = 9;
+const COPIES_SEEDS: u64 = 6;
 
 fn same_twice(seeds: u64, scenario: fn(u64) -> Scenario) {
     let runs = |seed| -> [Outcome; 2] {

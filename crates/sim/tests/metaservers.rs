@@ -8,7 +8,7 @@ use common::{run_all, run_found};
 use sim::Scenario;
 
 /// Number of seeds in CI.
-const SEEDS_DEFAULT: u64 = 250;
+const SEEDS_DEFAULT: u64 = 150;
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 11] = [274, 292, 348, 368, 379, 726, 876, 4086, 5006, 60016, 60049];

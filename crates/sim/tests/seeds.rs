@@ -7,7 +7,7 @@ use common::{run_all, run_found};
 use sim::Scenario;
 
 /// Number of seeds in CI.
-const SEEDS_DEFAULT: u64 = 500;
+const SEEDS_DEFAULT: u64 = 300;
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 19] =
