@@ -121,9 +121,9 @@ fn one_round(
 
     std::thread::sleep(ms(dice.below(400)));
     let down = ms(dice.below(500));
-    // All kinds of victims in every few rounds, for any seeds.
-    let victim = match round % 10 {
-        9 => Victim::All,
+    // All kinds of victims in each series, for any seeds.
+    let victim = match round % ROUNDS {
+        last if last == ROUNDS - 1 => Victim::All,
         even if even % 2 == 0 => Victim::Metaserver,
         _ => Victim::DataServer(dice.below(DATA_SERVERS as u64) as usize),
     };
