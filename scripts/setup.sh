@@ -11,7 +11,7 @@ needed=(
     "iproute2:ip and tc: the network between the tests' client machines and the servers, and the speed of its links"
     "kmod:modprobe: loads the NFS client's modules inside the client machines"
     "nfs-common:mount.nfs, for the client machines"
-    "util-linux:flock, setpriv and nsenter: locks between clients, no process outlives its test, servers in namespaces"
+    "util-linux:chrt, flock, setpriv, nsenter: tests at idle times, locks between clients, no process outlives its test, namespaces"
     "iputils-ping:ping: the tests check their network before they blame a server"
 )
 for_tests=(
