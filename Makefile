@@ -120,13 +120,13 @@ digest-cost:
 soak: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_SOAK_HOURS=$(or $(HOURS),8) cargo test -p tests --test e2e crash_rounds:: -- --ignored --nocapture
 
-# Needs nothing of the machine; CI runs the first 300, 150 of metaservers, and 100 of copies.
+# Needs nothing of the machine; CI runs the first 500 of each, or as many as it has time for.
 sim:
-	HEOROT_SIM_SEEDS=$(or $(SEEDS),20000) HEOROT_SIM_FIRST=$(or $(FIRST),301) \
+	HEOROT_SIM_SEEDS=$(or $(SEEDS),20000) HEOROT_SIM_FIRST=$(or $(FIRST),501) \
 		cargo test --release -p sim --test seeds -- --nocapture
-	HEOROT_SIM_METASERVERS_SEEDS=$(or $(METASERVERS),2000) HEOROT_SIM_FIRST=$(or $(FIRST),151) \
+	HEOROT_SIM_METASERVERS_SEEDS=$(or $(METASERVERS),2000) HEOROT_SIM_FIRST=$(or $(FIRST),501) \
 		cargo test --release -p sim --test metaservers -- --nocapture
-	HEOROT_SIM_COPIES_SEEDS=$(or $(COPIES),1000) HEOROT_SIM_FIRST=$(or $(FIRST),101) \
+	HEOROT_SIM_COPIES_SEEDS=$(or $(COPIES),1000) HEOROT_SIM_FIRST=$(or $(FIRST),501) \
 		cargo test --release -p sim --test copies -- --nocapture
 
 # KILLS of them under each of six kinds of work, ROUNDS of two clients that must agree.

@@ -4,11 +4,10 @@
 
 mod common;
 
-use common::{run_all, run_found};
+use common::{Seeds, run_all, run_found};
 use sim::Scenario;
 
-/// Number of seeds in CI: some three minutes of two cores. `make sim` goes on behind them.
-const SEEDS_DEFAULT: u64 = 100;
+const SEEDS: Seeds = Seeds { always: 100, while_others_run: 500 };
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 20] =
@@ -21,5 +20,5 @@ fn what_was_found_once_is_not_found_again() {
 
 #[test]
 fn whatever_happens_to_data_servers_clients_read_what_they_wrote() {
-    run_all("HEOROT_SIM_COPIES_SEED", "HEOROT_SIM_COPIES_SEEDS", SEEDS_DEFAULT, Scenario::of_copies);
+    run_all("HEOROT_SIM_COPIES_SEED", "HEOROT_SIM_COPIES_SEEDS", &SEEDS, Scenario::of_copies);
 }

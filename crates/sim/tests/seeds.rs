@@ -3,11 +3,10 @@
 
 mod common;
 
-use common::{run_all, run_found};
+use common::{Seeds, run_all, run_found};
 use sim::Scenario;
 
-/// Number of seeds in CI.
-const SEEDS_DEFAULT: u64 = 300;
+const SEEDS: Seeds = Seeds { always: 300, while_others_run: 500 };
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 19] =
@@ -20,5 +19,5 @@ fn what_was_found_once_is_not_found_again() {
 
 #[test]
 fn whatever_happens_to_a_cluster_its_clients_see_one_file_system() {
-    run_all("HEOROT_SIM_SEED", "HEOROT_SIM_SEEDS", SEEDS_DEFAULT, Scenario::from_seed);
+    run_all("HEOROT_SIM_SEED", "HEOROT_SIM_SEEDS", &SEEDS, Scenario::from_seed);
 }

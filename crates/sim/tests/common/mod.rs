@@ -1,5 +1,6 @@
 //! Runs of many seeds.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -19,22 +20,34 @@ pub fn run_found(one: &str, seeds: &[u64], scenario: fn(u64) -> Scenario) {
     }
 }
 
-/// Runs the seed that `one` in the environment names, and prints its events; or as many as `seeds` says, from
-/// `HEOROT_SIM_FIRST` on.
-pub fn run_all(one: &str, seeds: &str, default: u64, scenario: fn(u64) -> Scenario) {
+/// Numbers of seeds, from 1 on.
+pub struct Seeds {
+    /// Each run of the tests.
+    pub always: u64,
+    /// Those after them are run while `make test` has other work: up to this one.
+    pub while_others_run: u64,
+}
+
+/// Runs the seed that `one` in the environment names, and prints its events; or as many as `seeds` in the environment
+/// says, from `HEOROT_SIM_FIRST` on. If `HEOROT_SIM_UNTIL` names a file: those after the ones that always run, until the
+/// file is there.
+pub fn run_all(one: &str, seeds: &str, default: &Seeds, scenario: fn(u64) -> Scenario) {
     if let Some(seed) = number(one) {
         log();
         let outcome = run(&Scenario { prints: true, ..scenario(seed) });
         assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
         return;
     }
-    let first = number("HEOROT_SIM_FIRST").unwrap_or(1);
-    let seeds = number(seeds).unwrap_or(default);
+    let until = std::env::var_os("HEOROT_SIM_UNTIL").map(PathBuf::from);
+    let (first, seeds) = match &until {
+        Some(_) => (default.always + 1, default.while_others_run - default.always),
+        None => (number("HEOROT_SIM_FIRST").unwrap_or(1), number(seeds).unwrap_or(default.always)),
+    };
     let (next, operations) = (AtomicU64::new(first), AtomicU64::new(0));
     let failed = Mutex::new(vec![]);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || {
-        loop {
+        while !until.as_ref().is_some_and(|until| until.exists()) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= first + seeds {
                 return;
@@ -55,8 +68,11 @@ pub fn run_all(one: &str, seeds: &str, default: u64, scenario: fn(u64) -> Scenar
             scope.spawn(work);
         }
     });
-    let failed = failed.into_inner();
-    println!("{seeds} seeds from {first} on, {} operations; failed: {failed:?}", operations.into_inner());
+    let (failed, ran) = (failed.into_inner(), (next.into_inner() - first).min(seeds));
+    println!(
+        "{one}: {ran} seeds from {first} on, {} operations; failed: {failed:?}",
+        operations.into_inner()
+    );
     assert!(failed.is_empty(), "run again with {one}={}", failed[0]);
 }
 
