@@ -8,6 +8,10 @@ use parking_lot::Mutex;
 
 /// Minimal length of a pooled buffer: the allocator is good at small sizes.
 const POOLED_BYTES_MIN: usize = 64 * 1024;
+/// Alignment of all but small buffers: that of a page, so that a page of the kernel's cache is copied to the same place within a
+/// page. To a place up to 64 bytes behind it the copy takes 3.5 times as long (AMD EPYC, `rep movsb`), and 16 bytes
+/// behind is where an allocator puts large buffers.
+const ALIGNMENT: usize = 4096;
 /// Bytes of a record besides its payload.
 const AROUND_BYTES: usize = 8 * 1024;
 /// Size classes of pooled buffers: a payload of a power of two and the rest of its record, so that a buffer
@@ -38,23 +42,24 @@ fn class(len: usize) -> Option<usize> {
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Vec<u8>,
+    /// Offset of the first of them that is used.
+    start: usize,
     len: usize,
     pool: Option<(BufferPool, usize)>,
 }
 
 impl BufferPool {
-    /// Takes a buffer of `len` bytes.
+    /// Takes a buffer of `len` bytes, aligned to a page if they are 64 KiB or more.
     ///
     /// # Panics
     /// When another thread panicked while it held the pool.
     #[must_use]
     pub fn take(&self, len: usize) -> Buffer {
-        let Some(class) = class(len) else {
-            return Buffer { bytes: vec![0; len], len, pool: None };
-        };
-        let used = self.free[class].lock().pop();
-        let bytes = used.unwrap_or_else(|| vec![0; CLASSES[class]]);
-        Buffer { bytes, len, pool: Some((self.clone(), class)) }
+        let class = class(len);
+        let used = class.and_then(|class| self.free[class].lock().pop());
+        let bytes = used.unwrap_or_else(|| vec![0; Self::bytes_taken(len)]);
+        let start = if len < POOLED_BYTES_MIN { 0 } else { bytes.as_ptr().align_offset(ALIGNMENT) };
+        Buffer { bytes, start, len, pool: class.map(|class| (self.clone(), class)) }
     }
 
     /// Whether both are the same pool.
@@ -66,7 +71,7 @@ impl BufferPool {
     /// Memory of a buffer of `len` bytes.
     #[must_use]
     pub fn bytes_taken(len: usize) -> usize {
-        class(len).map_or(len, |class| CLASSES[class])
+        if len < POOLED_BYTES_MIN { len } else { class(len).map_or(len, |class| CLASSES[class]) + ALIGNMENT }
     }
 }
 
@@ -87,13 +92,13 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.bytes[self.start..][..self.len]
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.len]
+        &mut self.bytes[self.start..][..self.len]
     }
 }
 
@@ -140,8 +145,10 @@ mod tests {
     fn a_buffer_takes_little_more_than_twice_what_was_asked_for() {
         for len in (1..(1 << 20) + (64 << 10)).step_by(1000) {
             let taken = BufferPool::bytes_taken(len);
-            assert!(taken >= len && taken <= 2 * len + (48 << 10), "{taken} for {len}");
-            assert_eq!(BufferPool::default().take(len).bytes.len(), taken);
+            assert!(taken >= len && taken <= 2 * len + (48 << 10) + ALIGNMENT, "{taken} for {len}");
+            let buffer = BufferPool::default().take(len);
+            assert_eq!((buffer.bytes.len(), buffer.len()), (taken, len));
+            assert!(len < POOLED_BYTES_MIN || buffer.as_ptr().align_offset(ALIGNMENT) == 0, "{len}");
         }
     }
 }

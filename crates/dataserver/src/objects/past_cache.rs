@@ -67,15 +67,13 @@ impl Objects {
             return Ok(false);
         }
         let Some(file) = open.direct.get_or_init(|| open_direct(&open.file)) else { return Ok(false) };
-        let mut buffer = self.pool.take(payload.len() + ALIGNMENT);
-        let aligned = buffer.as_ptr().align_offset(ALIGNMENT);
-        let bytes = &mut buffer[aligned..][..payload.len()];
+        let mut bytes = self.pool.take(payload.len()); // aligned, as it is large
         let mut at = 0;
         for piece in payload.segments() {
             bytes[at..at + piece.len()].copy_from_slice(piece);
             at += piece.len();
         }
-        match self.disk.write_past_cache(file, bytes, offset) {
+        match self.disk.write_past_cache(file, &bytes, offset) {
             Err(error) if is_refusal(&error) => {
                 self.past_cache.is_refused.store(true, Ordering::Relaxed);
                 Ok(false)
