@@ -12,7 +12,7 @@ idle=(chrt --idle 0)
 
 cargo test --workspace --no-run "${others[@]}" && cargo test --workspace --no-run "${sims[@]}" --test e2e || exit
 
-folder=$(mktemp -d)
+folder=$(mktemp -d) || exit
 others_ended=$folder/others-ended
 simulate() {
     local status=0

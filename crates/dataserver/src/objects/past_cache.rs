@@ -68,6 +68,7 @@ impl Objects {
         }
         let Some(file) = open.direct.get_or_init(|| open_direct(&open.file)) else { return Ok(false) };
         let mut bytes = self.pool.take(payload.len()); // aligned, as it is large
+        debug_assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0, "of the pool");
         let mut at = 0;
         for piece in payload.segments() {
             bytes[at..at + piece.len()].copy_from_slice(piece);

@@ -10,39 +10,37 @@
 //! second   B   A   B   A  two idle    B   C   D   A  even
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use namespace::{COPIES_MAX, ChainId, TargetId};
 
 use super::Candidate;
 
-/// Chains that are tried in other places to make room for one more.
-const TRIES_MAX: usize = 256;
+/// Chains that are tried to find one more column a place: the work of one file has a bound.
+const TRIES_MAX: usize = 64;
 
-/// `width` of the candidates, which are in the order of their credit: one of each head, such that as few targets as
-/// possible are twice at a place, and of these the best; then, if there are too few heads, the best of the others.
+/// `width` of the candidates, which are in the order of their credit: one of each head, such that few targets are twice
+/// at a place, and with two copies as few as possible; then, if there are too few heads, the best of the others.
 pub(super) fn spread(by_credit: &[&Candidate], width: usize) -> Vec<ChainId> {
-    let mut columns: Vec<Column<'_>> = Vec::new();
+    let mut columns = Columns::default();
     let mut of_head: BTreeMap<TargetId, usize> = BTreeMap::new();
     for candidate in by_credit {
-        let at = *of_head.entry(candidate.head()).or_insert_with(|| {
-            columns.push(Column::default());
-            columns.len() - 1
-        });
-        columns[at].add(candidate);
+        let heads = of_head.len();
+        let at = *of_head.entry(candidate.head()).or_insert(heads);
+        if at == columns.all.len() && at < width {
+            columns.all.push(Column::default());
+        }
+        if let Some(column) = columns.all.get_mut(at) {
+            column.add(candidate);
+        }
     }
-    columns.truncate(width);
-    for at in 0..columns.len() {
-        let mut tries = TRIES_MAX;
-        place(&mut columns, at, &mut tries);
+    for at in 0..columns.all.len() {
+        columns.place(at, &mut BTreeSet::new());
     }
-    let mut uses = Uses::default();
-    columns.iter().filter_map(|column| column.chosen).for_each(|chosen| uses.add(chosen));
-    for column in columns.iter_mut().filter(|column| column.chosen.is_none()) {
-        column.chosen = column.options.iter().min_by_key(|option| uses.cost(option)).copied();
-        column.chosen.into_iter().for_each(|chosen| uses.add(chosen));
+    for at in 0..columns.all.len() {
+        columns.place_anyway(at);
     }
-    let chosen: Vec<&Candidate> = columns.iter().filter_map(|column| column.chosen).collect();
+    let chosen: Vec<&Candidate> = columns.all.iter().filter_map(|column| column.chosen).collect();
     let is_chosen = |candidate: &Candidate| chosen.iter().any(|chosen| chosen.chain == candidate.chain);
     let others = by_credit.iter().filter(|candidate| !is_chosen(candidate)).take(width - chosen.len());
     chosen.iter().chain(others).map(|candidate| candidate.chain).collect()
@@ -60,6 +58,8 @@ struct Column<'a> {
     /// Chains of the head, the best of those with the same members, in the order of their credit.
     options: Vec<&'a Candidate>,
     chosen: Option<&'a Candidate>,
+    /// True while a chain is looked for: it is not to be sent away by those that it sends away.
+    moves: bool,
 }
 
 impl<'a> Column<'a> {
@@ -70,40 +70,69 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Chooses a chain for a column without one, such that no other column has one of its targets at the same place. Those
-/// that have are given other chains, and so on: with two copies the augmenting path of a matching. False: none was found
-/// in so many tries, and nothing was changed.
-fn place(columns: &mut [Column<'_>], at: usize, tries: &mut usize) -> bool {
-    let options = columns[at].options.clone();
-    for option in &options {
-        if in_the_way(columns, option).next().is_none() {
-            columns[at].chosen = Some(option);
-            return true;
-        }
-    }
-    for option in options {
-        if *tries == 0 {
-            return false;
-        }
-        *tries -= 1;
-        let before: Vec<_> = columns.iter().map(|column| column.chosen).collect();
-        let others: Vec<usize> = in_the_way(columns, option).collect();
-        others.iter().for_each(|other| columns[*other].chosen = None);
-        columns[at].chosen = Some(option);
-        if others.iter().all(|other| place(columns, *other, tries)) {
-            return true;
-        }
-        columns.iter_mut().zip(before).for_each(|(column, before)| column.chosen = before);
-    }
-    false
+/// Columns, and what their chosen chains use.
+#[derive(Default)]
+struct Columns<'a> {
+    all: Vec<Column<'a>>,
+    uses: Uses,
 }
 
-/// Columns that have a target of this chain at the same place.
-fn in_the_way(columns: &[Column<'_>], option: &Candidate) -> impl Iterator<Item = usize> {
-    let is_same = |(one, other): (&Option<TargetId>, &Option<TargetId>)| one.is_some() && one == other;
-    let is_in_the_way = move |chosen: &Candidate| chosen.members.iter().zip(&option.members).any(is_same);
-    let of_all = columns.iter().enumerate();
-    of_all.filter(move |(_, column)| column.chosen.is_some_and(is_in_the_way)).map(|(at, _)| at)
+impl<'a> Columns<'a> {
+    /// Chooses a chain for a column without one, such that no other column has one of its targets at the same place.
+    /// Those that have are given other chains, and so on: with two copies the augmenting path of a matching. Each chain is
+    /// `tried` once, since it leads to the same ones again. False: none was found, and nothing was changed.
+    fn place(&mut self, at: usize, tried: &mut BTreeSet<ChainId>) -> bool {
+        let options = self.all[at].options.clone();
+        if let Some(option) = options.iter().find(|option| self.uses.cost(option) == 0) {
+            self.choose(at, Some(option));
+            return true;
+        }
+        self.all[at].moves = true;
+        let found = options.iter().any(|option| self.place_on(at, option, tried));
+        self.all[at].moves = false;
+        found
+    }
+
+    /// Chooses this chain for the column, and others for those that are in the way.
+    fn place_on(&mut self, at: usize, option: &'a Candidate, tried: &mut BTreeSet<ChainId>) -> bool {
+        let others = self.in_the_way(option);
+        if others.iter().any(|other| self.all[*other].moves)
+            || tried.len() >= TRIES_MAX
+            || !tried.insert(option.chain)
+        {
+            return false;
+        }
+        let before: Vec<_> = self.all.iter().map(|column| column.chosen).collect();
+        others.iter().for_each(|other| self.choose(*other, None));
+        self.choose(at, Some(option));
+        if others.iter().all(|other| self.place(*other, tried)) {
+            return true;
+        }
+        before.into_iter().enumerate().for_each(|(at, before)| self.choose(at, before));
+        false
+    }
+
+    /// Chooses the chain with the fewest targets twice at a place for a column without one.
+    fn place_anyway(&mut self, at: usize) {
+        if self.all[at].chosen.is_none() {
+            let least = self.all[at].options.iter().min_by_key(|option| self.uses.cost(option));
+            self.choose(at, least.copied());
+        }
+    }
+
+    fn choose(&mut self, at: usize, chosen: Option<&'a Candidate>) {
+        let before = std::mem::replace(&mut self.all[at].chosen, chosen);
+        before.into_iter().for_each(|before| self.uses.remove(before));
+        chosen.into_iter().for_each(|chosen| self.uses.add(chosen));
+    }
+
+    /// Columns that have a target of this chain at the same place.
+    fn in_the_way(&self, option: &Candidate) -> Vec<usize> {
+        let is_same = |(one, other): (&Option<TargetId>, &Option<TargetId>)| one.is_some() && one == other;
+        let is_in_the_way = |chosen: &Candidate| chosen.members.iter().zip(&option.members).any(is_same);
+        let of_all = self.all.iter().enumerate();
+        of_all.filter(|(_, column)| column.chosen.is_some_and(is_in_the_way)).map(|(at, _)| at).collect()
+    }
 }
 
 /// How many of the chosen chains have a target at a place.
@@ -117,6 +146,12 @@ impl Uses {
         }
     }
 
+    fn remove(&mut self, candidate: &Candidate) {
+        for (uses, target) in self.0.iter_mut().zip(candidate.members) {
+            target.into_iter().for_each(|target| *uses.entry(target).or_default() -= 1);
+        }
+    }
+
     /// How often the others have this one's targets at the same places.
     fn cost(&self, candidate: &Candidate) -> usize {
         let uses = self.0.iter().zip(candidate.members);
@@ -126,8 +161,6 @@ impl Uses {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     /// All chains of `copies` members out of `targets`.
@@ -147,6 +180,15 @@ mod tests {
             Candidate { chain: ChainId(id), members, free: 1 << 30, has_room: true }
         };
         (0..).zip(lists).map(candidate).collect()
+    }
+
+    /// Chains of a head and a second member.
+    fn of_pairs<'a>(pairs: impl Iterator<Item = &'a (u64, u64)>) -> Vec<Candidate> {
+        let candidate = |(id, (head, second)): (u64, &(u64, u64))| {
+            let members = [Some(TargetId(*head)), Some(TargetId(*second)), None];
+            Candidate { chain: ChainId(id), members, free: 1 << 30, has_room: true }
+        };
+        (0..).zip(pairs).map(candidate).collect()
     }
 
     /// Targets at each place of the chosen chains.
@@ -190,12 +232,19 @@ mod tests {
         // As they were made while one data server after another came: target 3 is hardly ever second.
         let often = [(0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)];
         let pairs = often.iter().cycle().take(20 * often.len()).chain(&[(2, 3)]);
-        let candidate = |(id, (head, second)): (u64, &(u64, u64))| {
-            let members = [Some(TargetId(*head)), Some(TargetId(*second)), None];
-            Candidate { chain: ChainId(id), members, free: 1 << 30, has_room: true }
-        };
-        let candidates: Vec<Candidate> = (0..).zip(pairs).map(candidate).collect();
+        let candidates = of_pairs(pairs);
         assert_eq!(missing(&candidates, 4, 2), vec![0; candidates.len()]);
+    }
+
+    #[test]
+    fn a_column_that_was_sent_away_does_not_send_the_other_one_back() {
+        for (targets, pairs) in [
+            (4, vec![(1, 3), (1, 0), (2, 0), (2, 1), (0, 3), (3, 2)]),
+            (5, vec![(3, 2), (3, 4), (4, 3), (4, 2), (2, 0), (2, 1), (2, 3), (1, 0), (0, 1)]),
+        ] {
+            let candidates = of_pairs(pairs.iter());
+            assert_eq!(missing(&candidates, targets, 2), vec![0; pairs.len()], "{targets}");
+        }
     }
 
     #[test]
