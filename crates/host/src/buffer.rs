@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 /// Minimal length of a pooled buffer: the allocator is good at small sizes.
 const POOLED_BYTES_MIN: usize = 64 * 1024;
-/// Alignment of all but small buffers: that of a page, so that a page of the kernel's cache is copied to the same place within a
-/// page. To a place up to 64 bytes behind it the copy takes 3.5 times as long (AMD EPYC, `rep movsb`), and 16 bytes
-/// behind is where an allocator puts large buffers.
+/// Alignment of all but small buffers: that of a page, so that a page of the kernel's cache is copied to the same place
+/// within a page. To 16 bytes behind it, where an allocator puts large buffers, the copy takes 3.5 times as long (AMD
+/// EPYC, `rep movsb`).
 const ALIGNMENT: usize = 4096;
 /// Bytes of a record besides its payload.
 const AROUND_BYTES: usize = 8 * 1024;

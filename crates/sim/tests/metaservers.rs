@@ -7,6 +7,7 @@ mod common;
 use common::{Seeds, run_all, run_found};
 use sim::Scenario;
 
+/// Seeds in CI. `make sim` goes on behind those that always run.
 const SEEDS: Seeds = Seeds { always: 150, while_others_run: 500 };
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.

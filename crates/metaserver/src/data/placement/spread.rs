@@ -19,8 +19,9 @@ use super::Candidate;
 /// Chains that are tried to find one more column a place: the work of one file has a bound.
 const TRIES_MAX: usize = 64;
 
-/// `width` of the candidates, which are in the order of their credit: one of each head, such that few targets are twice
-/// at a place, and with two copies as few as possible; then, if there are too few heads, the best of the others.
+/// `width` of the candidates, which are in the order of their credit: one of each head, such that few targets are
+/// twice at a place, with two copies none if so many tries show how; then, if there are too few heads, the best of the
+/// others.
 pub(super) fn spread(by_credit: &[&Candidate], width: usize) -> Vec<ChainId> {
     let mut columns = Columns::default();
     let mut of_head: BTreeMap<TargetId, usize> = BTreeMap::new();
@@ -79,8 +80,8 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// Chooses a chain for a column without one, such that no other column has one of its targets at the same place.
-    /// Those that have are given other chains, and so on: with two copies the augmenting path of a matching. Each chain is
-    /// `tried` once, since it leads to the same ones again. False: none was found, and nothing was changed.
+    /// Those that have are given other chains, and so on: with two copies the augmenting path of a matching. Each chain
+    /// is `tried` once, since it leads to the same ones again. False: none was found, and nothing was changed.
     fn place(&mut self, at: usize, tried: &mut BTreeSet<ChainId>) -> bool {
         let options = self.all[at].options.clone();
         if let Some(option) = options.iter().find(|option| self.uses.cost(option) == 0) {
