@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use crate::{Error, Namespace, Result, cpu_seconds, interrupt, remains};
 
@@ -138,10 +138,15 @@ impl Server {
         }
     }
 
-    /// Sends a signal to the process and all processes that it started.
+    /// Sends a signal to the process and all processes that it started. After SIGSTOP all threads of the
+    /// process have stopped on return: on a busy machine they run on until one gets a processor to take it.
     pub fn send(&self, signal: Signal) {
-        if let Some(process) = &self.process {
-            let _ = kill_process_group(Pid::from_child(process), signal);
+        let Some(process) = &self.process else { return };
+        let pid = Pid::from_child(process);
+        let sent = kill_process_group(pid, signal).is_ok();
+        if sent && signal == Signal::STOP {
+            let stopped_or_ended = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let _ = waitid(WaitId::Pid(pid), stopped_or_ended);
         }
     }
 

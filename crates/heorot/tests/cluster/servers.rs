@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -77,8 +77,15 @@ impl Process {
         ended.unwrap()
     }
 
+    /// Sends a signal. After SIGSTOP all threads have stopped on return: on a busy machine they run on until
+    /// the one that takes the signal gets a processor.
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+        if signal == Signal::STOP {
+            let stopped = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).unwrap();
+            assert!(stopped.is_some_and(|status| status.stopped()), "{stopped:?}");
+        }
     }
 
     /// Sends SIGTERM and waits for the exit.
