@@ -70,8 +70,8 @@ pub enum FileError {
     Permission,
     /// The export is read-only.
     ReadOnly,
-    /// The two handles are of different exports.
-    OtherExport,
+    /// The two handles are of different file systems: exports, or volumes.
+    OtherFileSystem,
     /// The disk, or the store, failed.
     Io,
     /// No free space.
@@ -90,7 +90,8 @@ pub enum FileError {
     LayoutUnavailable,
     /// A fault of this program.
     Fault,
-    /// The state machine refused for a reason that exists only in NFSv4: clients, sessions, stateids.
+    /// The state machine refused for a reason that exists only in NFSv4, such as clients, sessions and stateids, or for
+    /// administrators.
     State(Error),
 }
 
@@ -109,12 +110,16 @@ impl From<Error> for FileError {
             Error::TooManyLinks => Self::TooManyLinks,
             Error::TooLarge => Self::TooLarge,
             Error::NotSync => Self::NotSync,
-            Error::Permission => Self::Permission,
+            // A root of a volume is an administrator's.
+            Error::Permission | Error::VolumeRoot => Self::Permission,
+            Error::OtherVolume => Self::OtherFileSystem,
             Error::LayoutUnavailable => Self::LayoutUnavailable,
             Error::NoXattr => Self::NoXattr,
             Error::XattrTooBig => Self::XattrTooBig,
             // OPEN and LAYOUTGET may return this status; LOCK has a status of its own.
-            Error::TooManyStates | Error::NoXattrRoom | Error::TooManyClients => Self::NoSpace,
+            Error::TooManyStates | Error::NoXattrRoom | Error::TooManyClients | Error::TooManyInodes => {
+                Self::NoSpace
+            }
             // The replica reports ServerGone as an error of its own.
             Error::Delay | Error::ServerGone => Self::Delay,
             // The whole command was dropped, and the log has an error line.
@@ -133,7 +138,11 @@ impl From<Error> for FileError {
             | Error::BadRange
             | Error::LocksHeld
             | Error::DelegationRevoked
-            | Error::LockRange => Self::State(error),
+            | Error::LockRange
+            | Error::NotVolume
+            | Error::HoldsVolumes
+            | Error::FilesOpen
+            | Error::TooManyVolumes => Self::State(error),
         }
     }
 }
@@ -205,7 +214,7 @@ impl From<FileError> for Status {
             FileError::Access => Status::Access,
             FileError::Permission => Status::Perm,
             FileError::ReadOnly => Status::RoFs,
-            FileError::OtherExport => Status::XDev,
+            FileError::OtherFileSystem => Status::XDev,
             FileError::Io => Status::Io,
             FileError::NoSpace => Status::NoSpc,
             FileError::Locked => Status::Locked,
@@ -280,7 +289,7 @@ impl From<FileError> for nfs3::Status {
             FileError::Access | FileError::Locked | FileError::State(Error::ShareDenied) => Status::Acces,
             FileError::Permission => Status::Perm,
             FileError::ReadOnly => Status::Rofs,
-            FileError::OtherExport => Status::Xdev,
+            FileError::OtherFileSystem => Status::Xdev,
             FileError::Io => Status::Io,
             FileError::NoSpace => Status::NoSpc,
             FileError::NotSupported => Status::NotSupp,

@@ -30,7 +30,9 @@ mod state;
 mod user;
 
 pub use admin::status;
-pub use admin::{ApplyReport, ExportChange, ExportReport, NewStripe, StripeReport, TargetChange};
+pub use admin::{
+    ApplyReport, ExportChange, ExportReport, NewStripe, StripeReport, TargetChange, VolumeReport,
+};
 pub use attributes::idmap::Idmap;
 pub use data::Data;
 pub use data::orphans::CleanReport;

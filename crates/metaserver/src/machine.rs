@@ -73,6 +73,10 @@ impl StateMachine {
             return Err(FileError::Stale);
         }
         let inode = self.inode(view, InodeId(file.inode))?;
+        // What is in a removed volume is gone for clients, although its records are still being deleted.
+        if !read::volume_lives(view, inode.id)? {
+            return Err(FileError::Stale);
+        }
         if inode.generation == file.generation { Ok((inode, via.into())) } else { Err(FileError::Stale) }
     }
 
@@ -88,6 +92,11 @@ impl StateMachine {
     /// Returns an inode; `Stale` if it was removed meanwhile.
     pub(crate) fn inode(&self, view: &dyn View, id: InodeId) -> Result<Inode, FileError> {
         read::inode(view, id)?.ok_or(FileError::Stale)
+    }
+
+    /// File system id for the volume of an inode: that of the cluster, and the volume in the upper half.
+    pub(crate) fn fsid(&self, inode: InodeId) -> u64 {
+        u64::from(inode.volume().0) << 32 | u64::from(self.volume)
     }
 
     /// Returns the sealed handle of an inode, for a client that reached it through `via`.

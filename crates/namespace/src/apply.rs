@@ -53,7 +53,7 @@ use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, leftovers, lock, open, session};
 use crate::{
     Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply, RequestId,
-    Stamp, StateCounts, Time, calls, chain, cluster, cluster_map, deferred, keys, read, servers,
+    Stamp, StateCounts, Time, calls, chain, cluster, cluster_map, deferred, keys, read, servers, volume,
 };
 
 /// Reason why a proposal has no reply.
@@ -332,6 +332,8 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::RaiseEpoch { inode, epoch } => epoch::raise(plan, *inode, *epoch),
         Command::ClaimWrite { inode, id, of } => epoch::claim(plan, *inode, *id, of),
         Command::OpenChains { chains } => chain::open::make(plan, chains),
+        Command::MakeVolume(new) => volume::make(plan, new),
+        Command::RemoveVolume { dir, name, force } => volume::remove(plan, *dir, name, *force),
     }
 }
 

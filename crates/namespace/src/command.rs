@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteRange, ChainChange, ChainId, ClientId, FileLayout, Generations, InodeId, IoMode, LockKind, MapChange,
-    NewChain, OpenChain, Placed, Principal, SessionId, Share, StateId, Stateid, StripePolicy, Time,
-    TokenChange,
+    NewChain, NewVolume, OpenChain, Placed, Principal, SessionId, Share, StateId, Stateid, StripePolicy,
+    Time, TokenChange,
 };
 
 pub use self::arguments::{
@@ -286,4 +286,11 @@ pub enum Command {
 
     /// Makes open chains: `Relocate` puts columns of their targets on them that have no copies.
     OpenChains { chains: Vec<OpenChain> },
+
+    /// Makes a volume.
+    MakeVolume(NewVolume),
+
+    /// Removes a volume and all that is in it: at once for clients, and with bounded work after it. Unless `force`,
+    /// refused with files in it.
+    RemoveVolume { dir: InodeId, name: Vec<u8>, force: bool },
 }

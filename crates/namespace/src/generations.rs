@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
 use crate::record::get;
-use crate::{Command, DeferredOp, InodeId, OpenTarget, ReturnScope, State, StateId, keys, read};
+use crate::{Command, DeferredOp, InodeId, NewVolume, OpenTarget, ReturnScope, State, StateId, keys, read};
 
 /// Generation of an inode that the proposing metaserver does not have. Generations are never 0: see
 /// `Plan::generation`.
@@ -68,7 +68,10 @@ impl Named {
             Command::Create(create) => vec![Inode(create.dir)],
             Command::Link { inode, dir, name: _ } => vec![Inode(*inode), Inode(*dir)],
             Command::Rename { from_dir, from: _, to_dir, to: _ } => vec![Inode(*from_dir), Inode(*to_dir)],
-            Command::Remove { dir, .. } | Command::SetStripe { dir, .. } => vec![Inode(*dir)],
+            Command::Remove { dir, .. }
+            | Command::SetStripe { dir, .. }
+            | Command::RemoveVolume { dir, .. }
+            | Command::MakeVolume(NewVolume { dir, .. }) => vec![Inode(*dir)],
             Command::Open(open) => match &open.target {
                 OpenTarget::Inode(inode) => vec![Inode(*inode)],
                 OpenTarget::Name { dir, name: _ } => vec![Inode(*dir)],

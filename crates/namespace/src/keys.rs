@@ -51,6 +51,7 @@
 //!                      2:8 set:8                             LeftRanges: of a lock state that dropped many
 //!                      3:8 open:8                            LeftLocks: of a closed open
 //!                      4:8 client:8                          LeftLayouts: of a return of all layouts
+//!                      5:8 volume:8                          LeftVolume: of a volume that was removed
 //! 33  fences           inode:8                               id of the fence in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer
@@ -68,6 +69,9 @@
 //! 4c  pools of targets target:8                              PoolId; none: the default pool
 //!
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
+//!
+//! 60  volumes          ·                                     VolumeCounters { next, count }
+//!                      volume:8                              Volume: beside the first
 //! ```
 //!
 //! Tags from 80 on are the replica's: it keeps its records of applied entries in the same store, and in the
@@ -75,14 +79,16 @@
 //!
 //! Records that one operation needs are adjacent: a directory's names and its entries in cookie order are
 //! each one range; so are the opens and the layouts of one file, and the states of one client. The ranges of
-//! one lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`).
+//! one lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`). An inode number begins
+//! with its volume, so a volume is one range of each table that begins with an inode.
 
 mod tags;
 
 use std::net::IpAddr;
 
 use crate::{
-    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId, TargetId,
+    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId,
+    TargetId, VolumeId,
 };
 
 pub(crate) use self::tags::*;
@@ -347,6 +353,11 @@ pub(crate) fn left_layouts(client: ClientId) -> Key {
     of(LEFTOVERS, &[4, client.0])
 }
 
+/// Key of a volume that was removed.
+pub(crate) fn left_volume(id: VolumeId) -> Key {
+    of(LEFTOVERS, &[5, id.0.into()])
+}
+
 pub(crate) fn data_server(id: DataServerId) -> Key {
     of(DATA_SERVERS, &[id.0])
 }
@@ -401,6 +412,21 @@ pub(crate) fn chain_of_target(target: TargetId, id: ChainId) -> Key {
 
 pub(crate) fn join_token(id: u64) -> Key {
     of(JOIN_TOKENS, &[id])
+}
+
+/// Key of the next id, and of the number of volumes.
+pub(crate) fn volume_counters() -> Key {
+    vec![VOLUMES]
+}
+
+pub(crate) fn volume(id: VolumeId) -> Key {
+    of(VOLUMES, &[id.0.into()])
+}
+
+/// Range of the keys of a volume in a table whose keys begin with an inode.
+pub(crate) fn of_volume(tag: u8, id: VolumeId) -> (Key, Key) {
+    let [first, end] = id.numbers();
+    (of(tag, &[first]), of(tag, &[end]))
 }
 
 pub(crate) fn setting(key: &str) -> Key {

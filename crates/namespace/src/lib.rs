@@ -32,6 +32,7 @@ mod slot;
 mod states;
 mod tokens;
 mod types;
+mod volume;
 
 pub use apply::{ApplyError, Outcome, apply, begin_incarnation, format, plan, plan_fault};
 pub use chain::{
@@ -60,6 +61,7 @@ pub use reply::*;
 pub use slot::{Claimant, claimant};
 pub use tokens::{JOIN_TOKENS_MAX, JoinToken, TokenChange, TokenUse};
 pub use types::*;
+pub use volume::{NewVolume, VOLUMES_MAX, Volume, VolumeId};
 
 /// Maximum of names of one inode: ext4's limit, which tests of link counts expect.
 pub const LINKS_MAX: u32 = 65_000;

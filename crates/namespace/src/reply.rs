@@ -14,11 +14,11 @@ pub enum Reply {
     Refused(Error),
     /// Done, without further values.
     Done,
-    /// Create: the inode, and whether it existed before.
+    /// Create, MakeVolume: the inode, and whether it existed before.
     Created { inode: Inode, existed: bool, dir: Change },
     /// Link.
     Linked { inode: Inode, dir: Change },
-    /// Remove: the inode of the name, after the command (links 0: no name is left), for the recall of its
+    /// Remove, RemoveVolume: the inode of the name, after the command (links 0: no name is left), for the recall of its
     /// layouts.
     Removed { inode: Inode, dir: Change },
     /// Rename.
@@ -180,4 +180,19 @@ pub enum Error {
 
     /// A lock or unlock would have to change too many ranges of its owner one by one.
     LockRange,
+
+    /// A name of one volume would be for an inode of another.
+    OtherVolume,
+    /// The root of a volume, which only an administrator removes.
+    VolumeRoot,
+    /// Not the root of a volume.
+    NotVolume,
+    /// Other volumes are in the volume.
+    HoldsVolumes,
+    /// Files of the volume are open.
+    FilesOpen,
+    /// The maximum of volumes is reached.
+    TooManyVolumes,
+    /// The volume has given all inode numbers.
+    TooManyInodes,
 }

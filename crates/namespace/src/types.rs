@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::FileLayout;
 
-/// Number of an inode of the volume. Never reused.
+/// Number of an inode: its volume in the upper 24 bits, and its number there. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct InodeId(pub u64);
 
 impl InodeId {
-    /// Number of the root directory.
+    /// Number of the root directory of the first volume.
     pub const ROOT: InodeId = InodeId(2);
 }
 
@@ -124,7 +124,7 @@ pub enum DataPlace {
 /// Directory part of an inode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directory {
-    /// Parent directory; the root is its own parent.
+    /// Parent directory; the root of the first volume is its own parent.
     pub parent: InodeId,
     /// Number of entries, without `.` and `..`.
     pub entries: u64,

@@ -201,6 +201,9 @@ impl Cluster {
         concerned: &BTreeSet<DeviceId>,
         targets: &BTreeSet<TargetId>,
     ) -> Result<bool, AdminError> {
+        if !read::volume_lives(view, inode)? {
+            return Ok(false);
+        }
         let Some(inode) = read::inode(view, inode)? else { return Ok(false) };
         let Some(layout) = inode.columns().filter(|layout| concerned.contains(&layout.device)) else {
             return Ok(false);

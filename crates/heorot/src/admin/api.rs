@@ -99,6 +99,46 @@ pub(crate) struct Stripe {
     pub set_on: Option<String>,
 }
 
+/// Body of `PUT /volume`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VolumeRequest {
+    /// `create`, `rename` or `remove`.
+    pub action: String,
+    /// Path of its root.
+    pub path: String,
+    /// With `rename`: its new path.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// With `remove`: also its files, and those that are open.
+    #[serde(default)]
+    pub force: bool,
+    /// With `create`: how its files are striped; what is not named is as in the directory above.
+    #[serde(default)]
+    pub unit_bytes: Option<u64>,
+    #[serde(default)]
+    pub columns: Option<u32>,
+    #[serde(default)]
+    pub copies: Option<u32>,
+    /// Name of a pool.
+    #[serde(default)]
+    pub pool: Option<String>,
+}
+
+/// Volume in the answer to `GET /volumes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Volume {
+    pub id: u32,
+    /// Path of its root; none: it was removed, and its files are being deleted.
+    pub path: Option<String>,
+    /// Files, directories and all else in it.
+    pub inodes: u64,
+    /// Volumes in it.
+    pub volumes: u32,
+    /// Time of its creation, in seconds since 1970.
+    pub created: Option<i64>,
+}
+
 /// Body of `PUT /stripe/apply`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

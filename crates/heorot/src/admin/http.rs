@@ -5,6 +5,7 @@
 //! | `GET /metrics` | counters, for Prometheus |
 //! | `GET /status` | [`metaserver::status::Status`] or [`DataServerStatus`] |
 //! | `/stripe`, `/stripe/apply` | see `admin_stripe`; metaserver only |
+//! | `/volumes`, `/volume` | see `volumes`; metaserver only |
 //! | `POST /clean?after_restore=` | [`Clean`]; metaserver only |
 //! | `POST /adopt` | [`Adopted`]; data server only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
@@ -29,7 +30,9 @@ use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
 use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
-use crate::admin::{access, backup, balance, metrics, nodes, pools, settings, stripe, targets, tokens};
+use crate::admin::{
+    access, backup, balance, metrics, nodes, pools, settings, stripe, targets, tokens, volumes,
+};
 use crate::node::ds_file::no_targets_of_up;
 use crate::node::secret::Secret;
 use crate::servers::ds::RunningDs;
@@ -112,6 +115,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .merge(stripe::routes())
         .merge(targets::routes())
         .merge(tokens::routes())
+        .merge(volumes::routes())
         .merge(backup::routes())
         .merge(balance::routes())
         .merge(settings::routes())

@@ -17,3 +17,4 @@ pub(crate) mod stripe;
 pub(crate) mod targets;
 pub(crate) mod token;
 pub(crate) mod tokens;
+pub(crate) mod volumes;

@@ -8,6 +8,7 @@ mod pools;
 pub(crate) mod settings;
 mod setup;
 pub(crate) mod table;
+mod volumes;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::cli::manual::{CompletionsArgs, ManArgs};
 pub(crate) use crate::cli::pools::{PoolCommand, StripeCommand};
 pub(crate) use crate::cli::settings::{ExportCommand, GetArgs, ServiceAddressCommand, SetArgs};
 pub(crate) use crate::cli::setup::{InitArgs, NODE_DIR, NodeJoinArgs, NodeSetupArgs, Role, RunArgs};
+pub(crate) use crate::cli::volumes::VolumeCommand;
 use crate::commands::token::TokenArgs;
 use crate::node::listen::ListenAddress;
 
@@ -87,6 +89,9 @@ pub(crate) enum Command {
     /// Show or set how new files in a directory are striped
     #[command(subcommand)]
     Stripe(StripeCommand),
+    /// Show, make or remove volumes: trees with a file system id of their own, at any place in the name space
+    #[command(subcommand)]
+    Volume(VolumeCommand),
     /// Show or change exports: the directories that clients may mount, their networks and rules
     #[command(subcommand)]
     Export(ExportCommand),

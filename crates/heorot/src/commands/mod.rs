@@ -15,3 +15,4 @@ pub(crate) mod stripe;
 pub(crate) mod target;
 pub(crate) mod target_add;
 pub(crate) mod token;
+pub(crate) mod volume;

@@ -83,7 +83,7 @@ fn conclusion(now: &StripeApplied, copies: u8) -> Result<Vec<String>, String> {
     Ok(said)
 }
 
-fn line(stripe: &Stripe) -> String {
+pub(crate) fn line(stripe: &Stripe) -> String {
     let columns = match stripe.columns {
         0 => "all targets".to_string(),
         1 => "1 target".to_string(),

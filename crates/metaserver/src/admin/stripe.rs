@@ -74,21 +74,14 @@ impl Data {
         policy: Option<NewStripe>,
     ) -> Result<StripeReport, AdminError> {
         self.cluster.agree().await?;
-        let policy = policy.map(|new| stripe_policy(&new, self.cluster.pool(&new.pool)?)).transpose()?;
         let (dir, before) = {
             let view = self.machine.view().map_err(server_failed)?;
             walk(&*view, path)?.last().map_or((InodeId::ROOT, None), |(inode, _, policy)| (*inode, *policy))
         };
-        if let Some(policy) = policy {
-            if before.is_none_or(|before| before.pool != policy.pool) {
-                self.cluster.check_pool_has_targets(policy.pool)?;
-            }
-            let copies = match policy.copies {
-                0 => self.cluster.wanted_copies(policy.pool),
-                copies => copies,
-            };
-            self.cluster.ensure_chains_apart(copies, policy.pool).await?;
-        }
+        let policy = match policy {
+            None => None,
+            Some(new) => Some(self.ready_policy(&new, before).await?),
+        };
         self.state.propose(None, Command::SetStripe { dir, policy }).await.map_err(
             |status| match status {
                 FileError::Stale | FileError::NoEntry => AdminError::NotFound(path.into()),
@@ -100,6 +93,27 @@ impl Data {
             },
         )?;
         self.stripe_get(path).await
+    }
+
+    /// Policy for a directory that has the policy `before`: its pool has targets, and there are chains for its files.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub(super) async fn ready_policy(
+        &self,
+        new: &NewStripe,
+        before: Option<StripePolicy>,
+    ) -> Result<StripePolicy, AdminError> {
+        let policy = stripe_policy(new, self.cluster.pool(&new.pool)?)?;
+        if before.is_none_or(|before| before.pool != policy.pool) {
+            self.cluster.check_pool_has_targets(policy.pool)?;
+        }
+        let copies = match policy.copies {
+            0 => self.cluster.wanted_copies(policy.pool),
+            copies => copies,
+        };
+        self.cluster.ensure_chains_apart(copies, policy.pool).await?;
+        Ok(policy)
     }
 }
 

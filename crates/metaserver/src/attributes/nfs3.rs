@@ -50,7 +50,7 @@ impl Attributes {
             size: inode.size,
             used: used_bytes(inode),
             rdev,
-            fsid: u64::from(self.machine.volume),
+            fsid: self.machine.fsid(inode.id),
             fileid: inode.id.0,
             atime: time(inode.accessed),
             mtime: time(inode.modified),

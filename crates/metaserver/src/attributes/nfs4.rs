@@ -288,7 +288,7 @@ impl Attributes {
             attrs.owner = Some(idmap.user_name(inode.uid));
             attrs.owner_group = Some(idmap.group_name(inode.gid));
         }
-        attrs.fsid = Some(FsId { major: u64::from(self.machine.volume), minor: minor_fsid(via) });
+        attrs.fsid = Some(self.fsid(inode.id, via));
         attrs.xattr_support = Some(via != Via::Pseudo);
         attrs.lease_time = Some(self.cluster.lease().as_secs() as u32);
         if wanted.contains(attr::FILEHANDLE) {
@@ -325,14 +325,16 @@ impl Attributes {
         }
         Ok(attrs)
     }
-}
 
-/// Each export is a separate file system for clients, since exports have different rules and handles.
-fn minor_fsid(via: Via) -> u64 {
-    match via {
-        Via::Export(InodeId::ROOT) => 0,
-        Via::Export(export) => export.0,
-        Via::Pseudo => u64::MAX,
+    /// File system of an inode for a client: each volume is one, and so is each export, since exports have different rules
+    /// and handles. All pseudo directories are in one.
+    fn fsid(&self, inode: InodeId, via: Via) -> FsId {
+        let minor = match via {
+            Via::Export(InodeId::ROOT) => 0,
+            Via::Export(export) => export.0,
+            Via::Pseudo => return FsId { major: self.machine.fsid(InodeId::ROOT), minor: u64::MAX },
+        };
+        FsId { major: self.machine.fsid(inode), minor }
     }
 }
 

@@ -130,7 +130,7 @@ impl Admission {
     }
 
     /// Path of a directory, for messages; empty: it was removed.
-    fn path_of_directory(&self, view: &dyn View, dir: InodeId) -> Result<String, FileError> {
+    pub(crate) fn path_of_directory(&self, view: &dyn View, dir: InodeId) -> Result<String, FileError> {
         Ok(self.way_with_hint(view, dir, "")?.map_or_else(String::new, |way| path_of(&way)))
     }
 

@@ -55,7 +55,7 @@ fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, FileError> {
 /// Returns the directory of a handle, which must be of the caller's export.
 ///
 /// # Errors
-/// `OtherExport` for a handle of another export, `Stale` for a directory that is no longer in the export,
+/// `OtherFileSystem` for a handle of another export, `Stale` for a directory that is no longer in the export,
 /// `NotDirectory`.
 fn directory_in_export(
     server: &Metaserver,
@@ -64,7 +64,7 @@ fn directory_in_export(
     handle: &[u8],
 ) -> Result<Inode, FileError> {
     if server.machine.export_of(handle)? != user.export {
-        return Err(FileError::OtherExport);
+        return Err(FileError::OtherFileSystem);
     }
     let dir = server.machine.inode_of(view, handle)?;
     dir.directory().ok_or(FileError::NotDirectory)?;

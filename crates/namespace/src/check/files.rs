@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
+use super::volumes::{self, Volumes};
 use super::{Findings, table};
 use crate::record::{CookieEntry, Counters, Name, Xattr, decode_data};
 use crate::{
@@ -35,13 +36,13 @@ pub(super) fn check(
     findings.expect(counters.inodes == inodes.len() as u64, || {
         format!("{} inodes are counted, there are {}", counters.inodes, inodes.len())
     });
-    let named = entries(view, &inodes, findings)?;
+    let volumes = volumes::check(view, counters, &inodes, findings)?;
+    let named = entries(view, &inodes, &volumes, findings)?;
     xattrs(view, &inodes, findings)?;
     findings.expect(inodes.contains_key(&InodeId::ROOT), || "there is no root".to_string());
-    for inode in inodes.values() {
+    for inode in inodes.values().filter(|inode| volumes.has(inode.id)) {
         let none = Named::default();
-        check_inode(view, inode, named.get(&inode.id).unwrap_or(&none), findings)?;
-        findings.expect(inode.id.0 < counters.next_inode, || format!("{:?} is yet to be given", inode.id));
+        check_inode(view, &inodes, inode, named.get(&inode.id).unwrap_or(&none), findings)?;
     }
     inline(view, &inodes, findings)?;
     Ok(inodes)
@@ -78,12 +79,17 @@ fn inline(
 fn entries(
     view: &dyn View,
     inodes: &BTreeMap<InodeId, Inode>,
+    volumes: &Volumes,
     findings: &mut Findings,
 ) -> Result<BTreeMap<InodeId, Named>, StoreError> {
     let mut named: BTreeMap<InodeId, Named> = BTreeMap::new();
     let mut by_cookie: BTreeMap<Vec<u8>, CookieEntry> = table(view, keys::COOKIES, findings)?;
+    by_cookie.retain(|key, _| volumes.has(InodeId(keys::number(key, 1))));
     for (key, Name { cookie, inode }) in table(view, keys::NAMES, findings)? {
         let dir = InodeId(keys::number(&key, 1));
+        if !volumes.has(dir) {
+            continue;
+        }
         let name = key.get(9..).unwrap_or_default();
         let entry = || format!("entry {:?} of {dir:?}", String::from_utf8_lossy(name));
 
@@ -102,7 +108,9 @@ fn entries(
         }
         match inodes.get(&inode) {
             Some(inode) if inode.directory().is_some() => named.entry(dir).or_default().subdirectories += 1,
-            Some(_) => {}
+            Some(inode) => findings.expect(inode.id.volume() == dir.volume(), || {
+                format!("{} names {:?} of another volume", entry(), inode.id)
+            }),
             None => findings.add(format!("{} names {inode:?}, which is not there", entry())),
         }
         named.entry(dir).or_default().entries += 1;
@@ -146,6 +154,7 @@ fn xattrs(
 
 fn check_inode(
     view: &dyn View,
+    inodes: &BTreeMap<InodeId, Inode>,
     inode: &Inode,
     named: &Named,
     findings: &mut Findings,
@@ -168,7 +177,7 @@ fn check_inode(
             findings.expect(within == Some(directory.parent), || {
                 format!("{id:?} is in {within:?}, and takes {:?} for its parent", directory.parent)
             });
-            findings.expect(reaches_root(view, *id)?, || format!("{id:?} is in a circle"));
+            findings.expect(reaches_root(inodes, *id), || format!("{id:?} is in a circle"));
         }
         kind => {
             findings.expect(*links == named.names, || {
@@ -186,15 +195,13 @@ fn check_inode(
     Ok(())
 }
 
-fn reaches_root(view: &dyn View, dir: InodeId) -> Result<bool, StoreError> {
+fn reaches_root(inodes: &BTreeMap<InodeId, Inode>, dir: InodeId) -> bool {
     // The number of directories on the way is bounded by the number of inodes.
-    let (mut at, mut steps) = (dir, read::counts(view)?);
+    let (mut at, mut steps) = (dir, inodes.len());
     while at != InodeId::ROOT && steps > 0 {
-        match read::inode(view, at)?.and_then(|inode| inode.directory().map(|directory| directory.parent)) {
-            Some(parent) => at = parent,
-            None => return Ok(false),
-        }
+        let Some(directory) = inodes.get(&at).and_then(Inode::directory) else { return false };
+        at = directory.parent;
         steps -= 1;
     }
-    Ok(at == InodeId::ROOT)
+    at == InodeId::ROOT
 }

@@ -9,6 +9,7 @@ mod files;
 mod left;
 mod locks;
 mod states;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -60,8 +61,18 @@ fn table<T: DeserializeOwned>(
     tag: u8,
     findings: &mut Findings,
 ) -> Result<BTreeMap<Vec<u8>, T>, StoreError> {
+    records(view, &[tag], &keys::after(&[tag]), findings)
+}
+
+/// Like [`table`], for a part of it.
+fn records<T: DeserializeOwned>(
+    view: &dyn View,
+    from: &[u8],
+    to: &[u8],
+    findings: &mut Findings,
+) -> Result<BTreeMap<Vec<u8>, T>, StoreError> {
     let mut records = BTreeMap::new();
-    view.scan(&[tag], &keys::after(&[tag]), &mut |key, value| {
+    view.scan(from, to, &mut |key, value| {
         match decode(key, value) {
             Ok(record) => {
                 records.insert(key.to_vec(), record);

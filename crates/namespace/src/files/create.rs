@@ -4,7 +4,7 @@ use super::entry;
 use crate::plan::{Plan, Stop};
 use crate::{
     Change, Create, DataPlace, Directory, Error, Exists, FIRST_COOKIE, File, Inode, InodeId, Kind, MODE_BITS,
-    NewNode, Reply,
+    NewAttributes, NewNode, Reply, volume,
 };
 
 /// Object epoch of a new file. The marks of its objects have it, and no mark means epoch 0.
@@ -52,59 +52,68 @@ pub(crate) fn find(plan: &Plan<'_>, create: &Create) -> Result<Found, Stop> {
 }
 
 /// Makes the inode and its entry.
-pub(crate) fn make(plan: &mut Plan<'_>, mut dir: Inode, create: &Create) -> Result<(Inode, Change), Stop> {
-    let id = plan.count(|counters| {
-        counters.inodes += 1;
-        let id = InodeId(counters.next_inode);
-        counters.next_inode += 1;
-        id
-    })?;
-    let (kind, size) = match &create.node {
-        NewNode::File(layout) => (Kind::File(File { layout: *layout, data: DataPlace::Inline }), 0),
-        NewNode::Directory => (
-            Kind::Directory(Directory {
-                parent: dir.id,
-                entries: 0,
-                next_cookie: FIRST_COOKIE,
-                stripe: None,
-            }),
-            0,
-        ),
-        NewNode::Symlink(target) => (Kind::Symlink(target.clone()), target.len() as u64),
-        NewNode::Fifo => (Kind::Fifo, 0),
-        NewNode::Socket => (Kind::Socket, 0),
-        NewNode::CharacterDevice(major, minor) => (Kind::CharacterDevice(*major, *minor), 0),
-        NewNode::BlockDevice(major, minor) => (Kind::BlockDevice(*major, *minor), 0),
+pub(crate) fn make(plan: &mut Plan<'_>, dir: Inode, create: &Create) -> Result<(Inode, Change), Stop> {
+    let id = volume::new_inode(plan, dir.id.volume())?;
+    let kind = match &create.node {
+        NewNode::File(layout) => Kind::File(File { layout: *layout, data: DataPlace::Inline }),
+        NewNode::Directory => {
+            Kind::Directory(Directory { parent: dir.id, entries: 0, next_cookie: FIRST_COOKIE, stripe: None })
+        }
+        NewNode::Symlink(target) => Kind::Symlink(target.clone()),
+        NewNode::Fifo => Kind::Fifo,
+        NewNode::Socket => Kind::Socket,
+        NewNode::CharacterDevice(major, minor) => Kind::CharacterDevice(*major, *minor),
+        NewNode::BlockDevice(major, minor) => Kind::BlockDevice(*major, *minor),
     };
-    let (is_directory, is_file) = (matches!(kind, Kind::Directory(_)), matches!(kind, Kind::File(_)));
-    let attributes = &create.attributes;
-    let inode = Inode {
+    let verifier = match create.exists {
+        Exists::Verify(verifier) => Some(verifier),
+        Exists::Take | Exists::Refuse => None,
+    };
+    let inode = Inode { verifier, ..new(plan, id, kind, &create.attributes) };
+    put(plan, dir, &create.name, inode)
+}
+
+/// New inode without an entry.
+pub(crate) fn new(plan: &Plan<'_>, id: InodeId, kind: Kind, attributes: &NewAttributes) -> Inode {
+    let (links, size, epoch) = match &kind {
+        Kind::Directory(_) => (2, 0, 0),
+        Kind::File(_) => (1, 0, FIRST_EPOCH),
+        Kind::Symlink(target) => (1, target.len() as u64, 0),
+        Kind::Fifo | Kind::Socket | Kind::CharacterDevice(..) | Kind::BlockDevice(..) => (1, 0, 0),
+    };
+    Inode {
         id,
         generation: plan.generation(),
         kind,
         mode: attributes.mode & MODE_BITS,
         uid: attributes.uid,
         gid: attributes.gid,
-        links: if is_directory { 2 } else { 1 },
+        links,
         size,
         written: 0,
         space_used: 0,
         space_is_told: true,
-        epoch: if is_file { FIRST_EPOCH } else { 0 },
+        epoch,
         layout_epoch: 0,
         accessed: attributes.accessed.unwrap_or(plan.now()),
         modified: attributes.modified.unwrap_or(plan.now()),
         changed: plan.now(),
         created: plan.now(),
         change: 1,
-        verifier: match create.exists {
-            Exists::Verify(verifier) => Some(verifier),
-            Exists::Take | Exists::Refuse => None,
-        },
-    };
+        verifier: None,
+    }
+}
+
+/// Puts a new inode, and its entry in `dir`.
+pub(crate) fn put(
+    plan: &mut Plan<'_>,
+    mut dir: Inode,
+    name: &[u8],
+    inode: Inode,
+) -> Result<(Inode, Change), Stop> {
     plan.put_inode(&inode)?;
-    entry::add(plan, &mut dir, &create.name, id)?;
-    if is_directory {
+    entry::add(plan, &mut dir, name, inode.id)?;
+    if inode.directory().is_some() {
         dir.links += 1; // its `..`
     }
     let change = dir.data_changed(plan.now());

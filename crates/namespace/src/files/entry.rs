@@ -4,7 +4,7 @@ use store::StoreError;
 
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{CookieEntry, Name, get};
-use crate::{Inode, InodeId, keys};
+use crate::{Inode, InodeId, keys, volume};
 
 /// Bytes that an entry adds to its directory's size.
 const ENTRY_BYTES: u64 = 64;
@@ -15,8 +15,12 @@ pub(crate) fn find(plan: &Plan<'_>, dir: InodeId, name: &[u8]) -> Result<Option<
 }
 
 /// Adds an entry under the directory's next cookie. The caller puts the directory.
+///
+/// # Errors
+/// `Stale` if the directory's volume was removed.
 pub(crate) fn add(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], inode: InodeId) -> Result<(), Stop> {
     let id = dir.id;
+    volume::check_lives(plan, id)?;
     let directory = dir.directory_mut().ok_or(Broken("an entry is added to a file"))?;
     let cookie = directory.next_cookie;
     directory.next_cookie += 1;

@@ -14,6 +14,9 @@ pub(crate) fn link(plan: &mut Plan<'_>, inode: InodeId, dir: InodeId, name: &[u8
     if inode.directory().is_some() {
         return Err(Error::IsDirectory.into());
     }
+    if inode.id.volume() != dir.id.volume() {
+        return Err(Error::OtherVolume.into());
+    }
     if inode.links == 0 {
         return Err(Error::NoEntry.into()); // removed, and only still open: refused as in Linux
     }

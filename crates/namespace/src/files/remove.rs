@@ -7,7 +7,7 @@
 use super::{entry, inline, space_used, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
-use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, pools, read};
+use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, pools, read, volume};
 
 pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
     let mut dir = plan.directory(dir)?;
@@ -16,6 +16,9 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Exp
     match (expect, inode.directory()) {
         (Expect::NotDirectory, Some(_)) => return Err(Error::IsDirectory.into()),
         (Expect::Directory, None) => return Err(Error::NotDirectory.into()),
+        (Expect::Anything | Expect::Directory, Some(_)) if inode.id.is_root() => {
+            return Err(Error::VolumeRoot.into());
+        }
         (Expect::Anything | Expect::Directory, Some(directory)) if directory.entries > 0 => {
             return Err(Error::NotEmpty.into());
         }
@@ -58,10 +61,10 @@ pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(
     }
 }
 
-fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
+/// Deletes an unused inode with its data and attributes.
+pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
     plan.delete(&keys::inode(inode.id));
-    plan.count(|counters| counters.inodes.checked_sub(1).map(|left| counters.inodes = left))?
-        .ok_or(Broken("an inode goes that was not counted"))?;
+    volume::forget_inode(plan, inode.id)?;
     pools::forget_directory(plan, inode)?;
     xattr::discard(plan, inode.id)?;
     unsettled::discard(plan, inode.id)?;

@@ -1,4 +1,5 @@
-//! RENAME as in POSIX: the inode that had the new name is removed in the same command.
+//! RENAME as in POSIX: the inode that had the new name is removed in the same command. The root of a volume can get
+//! another name in its parent.
 
 use super::{entry, remove};
 use crate::plan::{Broken, Plan, Stop};
@@ -20,6 +21,9 @@ pub(crate) fn rename(
     let mut source = plan.directory(from_dir)?;
     // One directory has one record: two copies of it would overwrite each other's changes.
     let mut target = if from_dir == to_dir { None } else { Some(plan.directory(to_dir)?) };
+    if from_dir.volume() != to_dir.volume() {
+        return Err(Error::OtherVolume.into());
+    }
     let found = entry::find(plan, from_dir, from)?.ok_or(Error::NoEntry)?;
     let mut moved = plan.inode(found.inode)?;
     let over = entry::find(plan, to_dir, to)?;
@@ -86,6 +90,7 @@ fn replaceable(plan: &Plan<'_>, over: Name, by_directory: bool) -> Result<Inode,
     match (by_directory, inode.directory()) {
         (true, None) => Err(Error::NotDirectory.into()),
         (false, Some(_)) => Err(Error::IsDirectory.into()),
+        (true, Some(_)) if inode.id.is_root() => Err(Error::VolumeRoot.into()),
         (true, Some(directory)) if directory.entries > 0 => Err(Error::NotEmpty.into()),
         (true, Some(_)) | (false, None) => Ok(inode),
     }

@@ -53,12 +53,13 @@ pub(crate) const CHAINS_OF_TARGET: u8 = 0x4a;
 pub(crate) const POOLS: u8 = 0x4b;
 pub(crate) const POOLS_OF_TARGETS: u8 = 0x4c;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
+pub(crate) const VOLUMES: u8 = 0x60;
 
 /// First tag of the replica, which keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 53] = [
+pub(crate) const TAGS: [u8; 54] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -112,4 +113,5 @@ pub(crate) const TAGS: [u8; 53] = [
     POOLS_OF_TARGETS,
     JOIN_TOKENS,
     SETTINGS,
+    VOLUMES,
 ];

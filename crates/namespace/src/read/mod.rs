@@ -6,6 +6,7 @@ mod cluster;
 mod files;
 mod locks;
 mod states;
+mod volumes;
 
 pub use clients::{client, clients, recorded, session, sessions};
 pub use cluster::{
@@ -24,6 +25,8 @@ pub use states::{
     delegations, has_leftovers, has_state, in_use, layouts, opens, opens_of, revoked, share_conflict,
     share_holders, state, states,
 };
+pub(crate) use volumes::left_volume;
+pub use volumes::{removed_volumes, volume, volume_lives, volumes};
 
 use std::ops::ControlFlow;
 
@@ -54,7 +57,7 @@ pub fn incarnation(view: &dyn View) -> Result<Option<Incarnation>, StoreError> {
     get(view, &keys::incarnation())
 }
 
-/// Number of inodes in use.
+/// Number of inodes in use, of all volumes.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -126,6 +129,21 @@ pub(crate) fn collect_some<T: DeserializeOwned>(
         if records.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(records)
+}
+
+/// At most `max` keys with `from <= key < to`.
+pub(crate) fn some_keys(
+    view: &dyn View,
+    from: &[u8],
+    to: &[u8],
+    max: usize,
+) -> Result<Vec<keys::Key>, StoreError> {
+    let mut found = Vec::new();
+    view.scan(from, to, &mut |key, _| {
+        found.push(key.to_vec());
+        if found.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(found)
 }
 
 /// True if a key starts with `prefix`.

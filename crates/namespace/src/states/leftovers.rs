@@ -1,4 +1,5 @@
-//! Leftovers: records of ended clients, sessions, opens and locks, to be removed by later commands.
+//! Leftovers: records of ended clients, sessions, opens and locks, and of removed volumes, to be removed by later
+//! commands.
 //!
 //! A client can have a million states, and a session thousands of replies. Their removal in the command that
 //! ends the client would block the thread of consensus on all members at once. So that command removes as
@@ -15,7 +16,7 @@
 //! file: a file without a name is discarded when its last state is removed.
 //!
 //! In the same way these are gone: a lock state whose open is closed, a range whose set belongs to no lock
-//! state, and a layout that existed when its client returned all layouts.
+//! state, and a layout that existed when its client returned all layouts. Volumes: see `volume/removal.rs`.
 //!
 //! The leader proposes `RemoveLeftovers` as long as there is a mark, so a new leader goes on after a
 //! fail-over. `check` finds a state whose client neither exists nor is marked.
@@ -32,8 +33,8 @@ use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{LeftLayouts, LeftLocks, LeftRanges, LeftStates, decode};
 use crate::{
-    ClientId, DelegationState, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId, State, StateId, keys,
-    read, slot,
+    ClientId, DelegationState, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId, State, StateId, VolumeId,
+    keys, read, slot, volume,
 };
 
 /// Removes as many leftovers as one command may.
@@ -50,6 +51,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>) -> Result<Reply, Stop> {
             2 => remove_set(plan, keys::number(&key, 9), decode(&key, &value)?)?,
             3 => remove_locks(plan, StateId(keys::number(&key, 9)), decode(&key, &value)?)?,
             4 => remove_layouts(plan, ClientId(keys::number(&key, 9)), decode(&key, &value)?)?,
+            5 => volume::remove_some(plan, VolumeId(keys::number(&key, 9) as u32))?,
             _ => return Err(Broken("a leftover is of no known kind").into()),
         };
         if !is_done {
@@ -115,7 +117,7 @@ fn states_after(plan: &Plan<'_>, client: ClientId, after: StateId) -> Result<Vec
 
 /// Removes one state, and discards its file if it is unused and has no name. Locks and layouts are removed
 /// separately from their open: the client has ended, so the order does not matter.
-fn remove_state(plan: &mut Plan<'_>, id: StateId) -> Result<(), Stop> {
+pub(crate) fn remove_state(plan: &mut Plan<'_>, id: StateId) -> Result<(), Stop> {
     let state = read::state(plan.view(), id)?.ok_or(Broken("a client has a state that is not there"))?;
     match state {
         State::Lock(lock) => lock::end(plan, lock),

@@ -336,6 +336,9 @@ impl<'a> Chooser<'a> {
         {
             return command;
         }
+        if self.seldom(25) {
+            return self.command_of_volume();
+        }
         let kind = self.pick(100);
         // What needs a state that there is none of becomes a create.
         self.command_of_state(kind).unwrap_or_else(|| self.command_of_any(kind))

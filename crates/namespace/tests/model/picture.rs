@@ -14,6 +14,8 @@ use crate::plain::{Plain, PlainDelegation};
 pub struct Picture {
     inodes: BTreeMap<InodeId, Inode>,
     inodes_counted: u64,
+    volumes: Vec<Volume>,
+    removed_volumes: Vec<(VolumeId, u64)>,
     entries: BTreeMap<InodeId, Vec<Entry>>,
     inline_data: BTreeMap<InodeId, Vec<u8>>,
     names_found: BTreeMap<(InodeId, Vec<u8>), InodeId>,
@@ -82,6 +84,8 @@ impl Picture {
     pub fn of_view(view: &dyn View, plain: &Plain) -> Self {
         let mut picture = Picture {
             inodes_counted: read::counts(view).expect("reads"),
+            volumes: read::volumes(view).expect("reads"),
+            removed_volumes: read::removed_volumes(view).expect("reads"),
             deferred: read::deferred_ops(view, usize::MAX).expect("reads"),
             revoked: read::revoked(view).expect("reads"),
             servers: read::data_servers(view).expect("reads"),
@@ -160,6 +164,7 @@ impl Picture {
         let mut picture = Picture {
             inodes: plain.nodes.keys().map(|id| (*id, plain.inode(*id))).collect(),
             inodes_counted: plain.nodes.len() as u64,
+            volumes: plain.volumes(),
             deferred: plain.deferred.values().cloned().collect(),
             servers: plain.servers.values().cloned().collect(),
             tokens: plain.tokens.values().cloned().collect(),
@@ -305,6 +310,8 @@ impl Picture {
         let parts = [
             part("inodes", &self.inodes, &expected.inodes),
             part("inodes counted", &self.inodes_counted, &expected.inodes_counted),
+            part("volumes", &self.volumes, &expected.volumes),
+            part("removed volumes", &self.removed_volumes, &expected.removed_volumes),
             part("entries", &self.entries, &expected.entries),
             part("inline data", &self.inline_data, &expected.inline_data),
             part("names found", &self.names_found, &expected.names_found),

@@ -24,5 +24,6 @@ mod replay;
 mod small_files;
 mod space_used;
 mod unsettled;
+mod volumes;
 mod world;
 mod xattrs;

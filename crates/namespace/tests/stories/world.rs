@@ -226,6 +226,20 @@ impl World {
         self.id(path)
     }
 
+    pub fn volume(&mut self, path: &str) -> Result<VolumeId, Error> {
+        let (dir, name) = self.split(path);
+        let attributes = NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None };
+        match self.apply(Command::MakeVolume(NewVolume { dir, name, attributes, stripe: None }))? {
+            Reply::Created { inode, existed: false, .. } => Ok(inode.id.volume()),
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    pub fn remove_volume(&mut self, path: &str, force: bool) -> Outcome {
+        let (dir, name) = self.split(path);
+        self.apply(Command::RemoveVolume { dir, name, force })
+    }
+
     pub fn link(&mut self, path: &str, new: &str) -> Outcome {
         let (dir, name) = self.split(new);
         self.apply(Command::Link { inode: self.id(path), dir, name })

@@ -187,6 +187,24 @@ impl Chooser<'_> {
         }
     }
 
+    pub(super) fn command_of_volume(&mut self) -> Command {
+        let (dir, name) = (self.dir(), self.name());
+        if self.pick(3) < 2 {
+            let attributes =
+                NewAttributes { mode: 0o755, uid: 1, gid: 2, accessed: self.time(), modified: None };
+            let (unit, pool) = (StripeUnit::DEFAULT, self.pool());
+            let stripe = self.seldom(4).then_some(StripePolicy { unit, columns: 1, copies: 1, pool });
+            return Command::MakeVolume(NewVolume { dir, name, attributes, stripe });
+        }
+        let roots = self.plain.entries().filter(|(dir, .., inode)| dir.volume() != inode.volume());
+        let root = self.any(roots.map(|(dir, name, ..)| (dir, name)));
+        let force = self.pick(3) == 0;
+        match root {
+            Some((dir, name)) if !self.seldom(4) => Command::RemoveVolume { dir, name: name.clone(), force },
+            _ => Command::RemoveVolume { dir, name, force },
+        }
+    }
+
     pub(super) fn command_of_xattr(&mut self) -> Command {
         // Few objects, so that attributes meet.
         let inode = if self.seldom(4) { self.inode() } else { self.one([InodeId::ROOT, InodeId(3)]) };

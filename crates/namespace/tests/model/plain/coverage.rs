@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 48] = [
+const COMMANDS: [&str; 50] = [
     "Create",
     "Link",
     "Remove",
@@ -62,11 +62,13 @@ const COMMANDS: [&str; 48] = [
     "JoinToken",
     "Observe",
     "SpaceUsed",
+    "MakeVolume",
+    "RemoveVolume",
 ];
 
-/// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and
-/// `NoXattrRoom`, which takes 256 KiB.
-const REFUSALS: [&str; 33] = [
+/// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, `NoXattrRoom`, which
+/// takes 256 KiB, and `TooManyVolumes` and `TooManyInodes`.
+const REFUSALS: [&str; 38] = [
     "NoEntry",
     "Exists",
     "Stale",
@@ -100,6 +102,11 @@ const REFUSALS: [&str; 33] = [
     "DelegationRevoked",
     "Denied",
     "Delegated",
+    "OtherVolume",
+    "VolumeRoot",
+    "NotVolume",
+    "HoldsVolumes",
+    "FilesOpen",
 ];
 
 impl Coverage {

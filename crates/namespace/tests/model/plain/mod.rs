@@ -14,6 +14,7 @@ mod names;
 mod pools;
 mod states;
 mod unsettled;
+mod volumes;
 mod xattrs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ pub use coverage::Coverage;
 pub use delegations::PlainDelegation;
 use namespace::*;
 pub use states::{LAST_BYTE, PlainLayout, PlainLock, PlainOpen};
+pub use volumes::PlainVolume;
 
 /// The outcome of an operation, before it becomes a reply.
 pub type Outcome = Result<Reply, Error>;
@@ -36,6 +38,8 @@ pub struct Plain {
     pub caller: Option<ClientId>,
 
     pub nodes: BTreeMap<InodeId, Node>,
+    /// The first one, too.
+    pub volumes: BTreeMap<VolumeId, PlainVolume>,
     pub clients: BTreeMap<ClientId, PlainClient>,
     pub sessions: BTreeMap<SessionId, PlainSession>,
     pub opens: BTreeMap<StateId, PlainOpen>,
@@ -61,7 +65,7 @@ pub struct Plain {
     pub pools_of_targets: BTreeMap<TargetId, PoolId>,
     pub tokens: BTreeMap<u64, JoinToken>,
 
-    pub next_inode: u64,
+    pub next_volume: u32,
     pub next_state: u64,
     pub next_client: u64,
     pub next_session: u32,
@@ -130,6 +134,7 @@ impl Plain {
             random: stamp.random,
             caller: None,
             nodes: BTreeMap::from([(InodeId(2), root)]),
+            volumes: BTreeMap::from([(VolumeId(0), PlainVolume { next_inode: 3, created: stamp.time })]),
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
             opens: BTreeMap::new(),
@@ -150,7 +155,7 @@ impl Plain {
             pool_names: BTreeMap::new(),
             pool_policies: BTreeMap::new(),
             pools_of_targets: BTreeMap::new(),
-            next_inode: 3,
+            next_volume: 1,
             next_state: 1,
             next_client: (stamp.random >> 32 << 32) + 1,
             next_session: 1,
@@ -283,6 +288,8 @@ impl Plain {
                 self.deferred.retain(|id, _| !ids.contains(id));
                 Ok(Reply::Done)
             }
+            Command::MakeVolume(new) => self.make_volume(&new),
+            Command::RemoveVolume { dir, name, force } => self.remove_volume(dir, &name, force),
             Command::ServerStarts { .. } => unreachable!("the stories of `once` tell of metaservers"),
         }
     }

@@ -26,7 +26,7 @@ impl Plain {
         matches!(self.nodes.get(&id), Some(Node { content: Content::File { .. }, .. }))
     }
 
-    fn parent(&self, dir: InodeId) -> InodeId {
+    pub(super) fn parent(&self, dir: InodeId) -> InodeId {
         self.entries().find(|(_, _, _, inode)| *inode == dir).map_or(InodeId::ROOT, |(parent, ..)| parent)
     }
 
@@ -97,7 +97,7 @@ impl Plain {
         self.nodes.get_mut(&id).ok_or(Error::Stale)
     }
 
-    fn need_directory(&mut self, id: InodeId) -> Result<(), Error> {
+    pub(super) fn need_directory(&mut self, id: InodeId) -> Result<(), Error> {
         self.node(id)?;
         if self.is_directory(id) { Ok(()) } else { Err(Error::NotDirectory) }
     }
@@ -106,7 +106,7 @@ impl Plain {
         self.entries().find(|(at, name, ..)| *at == dir && *name == wanted).map(|(.., inode)| inode)
     }
 
-    fn enter(&mut self, dir: InodeId, name: &[u8], inode: InodeId) {
+    pub(super) fn enter(&mut self, dir: InodeId, name: &[u8], inode: InodeId) {
         if let Content::Directory { entries, next_cookie, .. } =
             &mut self.nodes.get_mut(&dir).expect("is").content
         {
@@ -122,7 +122,7 @@ impl Plain {
         }
     }
 
-    fn leave(&mut self, dir: InodeId, name: &[u8]) {
+    pub(super) fn leave(&mut self, dir: InodeId, name: &[u8]) {
         if let Content::Directory { entries, .. } = &mut self.nodes.get_mut(&dir).expect("is").content {
             entries.remove(name);
         }
@@ -159,14 +159,18 @@ impl Plain {
             .copied()
             .collect();
         for id in gone {
-            let node = self.nodes.remove(&id).expect("is");
-            self.unsettled.remove(&id);
-            if let Content::File { layout, place, .. } = node.content
-                && place != DataPlace::Inline
-            {
-                self.deferred.retain(|_, deferred| deferred.inode != id);
-                self.defer(id, node.generation, layout, DeferredKind::Remove);
-            }
+            self.forget(id);
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: InodeId) {
+        let node = self.nodes.remove(&id).expect("is");
+        self.unsettled.remove(&id);
+        if let Content::File { layout, place, .. } = node.content
+            && place != DataPlace::Inline
+        {
+            self.deferred.retain(|_, deferred| deferred.inode != id);
+            self.defer(id, node.generation, layout, DeferredKind::Remove);
         }
     }
 
@@ -292,8 +296,7 @@ impl Plain {
             verifier: if let Exists::Verify(verifier) = create.exists { Some(verifier) } else { None },
             xattrs: Default::default(),
         };
-        let id = InodeId(self.next_inode);
-        self.next_inode += 1;
+        let id = self.next_inode(create.dir.volume());
         self.nodes.insert(id, node);
         self.enter(create.dir, &create.name, id);
         Ok((id, self.touch(create.dir, true), true))
@@ -307,6 +310,9 @@ impl Plain {
         }
         if self.is_directory(inode) {
             return Err(Error::IsDirectory);
+        }
+        if inode.volume() != dir.volume() {
+            return Err(Error::OtherVolume);
         }
         if self.links(inode) == 0 {
             return Err(Error::NoEntry);
@@ -330,6 +336,9 @@ impl Plain {
         if expect == Expect::Directory && !is_directory {
             return Err(Error::NotDirectory);
         }
+        if inode.volume() != dir.volume() {
+            return Err(Error::VolumeRoot);
+        }
         if self.entries().any(|(at, ..)| at == inode) {
             return Err(Error::NotEmpty);
         }
@@ -352,6 +361,9 @@ impl Plain {
     pub(super) fn rename(&mut self, from_dir: InodeId, from: &[u8], to_dir: InodeId, to: &[u8]) -> Outcome {
         self.need_directory(from_dir)?;
         self.need_directory(to_dir)?;
+        if from_dir.volume() != to_dir.volume() {
+            return Err(Error::OtherVolume);
+        }
         let moved = self.find(from_dir, from).ok_or(Error::NoEntry)?;
         let over = self.find(to_dir, to);
         if over == Some(moved) {
@@ -372,6 +384,7 @@ impl Plain {
             match (self.is_directory(moved), self.is_directory(over)) {
                 (true, false) => return Err(Error::NotDirectory),
                 (false, true) => return Err(Error::IsDirectory),
+                _ if over.volume() != to_dir.volume() => return Err(Error::VolumeRoot),
                 _ if self.entries().any(|(at, ..)| at == over) => return Err(Error::NotEmpty),
                 _ => {}
             }
@@ -477,6 +490,12 @@ impl Plain {
 
     pub(super) fn set_stripe(&mut self, dir: InodeId, policy: Option<StripePolicy>) -> Outcome {
         self.need_directory(dir)?;
+        self.policy_of(dir, policy)?;
+        self.touch(dir, false);
+        Ok(Reply::Attributes { inode: self.inode(dir), deferred: None })
+    }
+
+    pub(super) fn policy_of(&mut self, dir: InodeId, policy: Option<StripePolicy>) -> Result<(), Error> {
         if policy.is_some_and(|policy| !self.is_pool(policy.pool)) {
             return Err(Error::NoEntry);
         }
@@ -489,8 +508,7 @@ impl Plain {
         if let Content::Directory { stripe, .. } = &mut self.node(dir)?.content {
             *stripe = policy;
         }
-        self.touch(dir, false);
-        Ok(Reply::Attributes { inode: self.inode(dir), deferred: None })
+        Ok(())
     }
 
     /// The policy for new files in a directory.

@@ -1,0 +1,107 @@
+//! `heorot volume …`.
+
+use crate::admin::api::{Done, Stripe, StripeRequest, Volume, VolumeRequest};
+use crate::admin::client::AdminClient;
+use crate::cli::VolumeCommand;
+use crate::cli::table::aligned;
+use crate::commands::stripe;
+use command_line::Failure;
+
+/// `heorot volume …`.
+pub(crate) fn volume(command: &VolumeCommand) -> Result<(), Failure> {
+    let request = |action: &str, path: &str| VolumeRequest {
+        action: action.into(),
+        path: path.into(),
+        to: None,
+        force: false,
+        unit_bytes: None,
+        columns: None,
+        copies: None,
+        pool: None,
+    };
+    let (request, admin) = match command {
+        VolumeCommand::List { admin, json } => {
+            return show(&volumes(&AdminClient::find(admin)?)?, *json);
+        }
+        VolumeCommand::Show { path, admin, json } => {
+            return show(&[named(&AdminClient::find(admin)?, path)?], *json);
+        }
+        VolumeCommand::Set { path, unit, columns, copies, pool, admin } => {
+            let client = AdminClient::find(admin)?;
+            let path = named(&client, path)?.path.unwrap_or_default();
+            let (unit_bytes, columns, copies, pool) = (*unit, *columns, *copies, pool.clone());
+            let request = StripeRequest { path, inherit: false, unit_bytes, columns, copies, pool };
+            let striped: Stripe = client.put("/stripe", &request)?;
+            println!("{}", stripe::line(&striped));
+            return Ok(());
+        }
+        VolumeCommand::Create { path, unit, columns, copies, pool, admin } => {
+            let (unit_bytes, columns, copies, pool) = (*unit, *columns, *copies, pool.clone());
+            (VolumeRequest { unit_bytes, columns, copies, pool, ..request("create", path) }, admin)
+        }
+        VolumeCommand::Rename { path, to, admin } => {
+            (VolumeRequest { to: Some(to.clone()), ..request("rename", path) }, admin)
+        }
+        VolumeCommand::Remove { path, force, admin } => {
+            (VolumeRequest { force: *force, ..request("remove", path) }, admin)
+        }
+    };
+    let done: Done = AdminClient::find(admin)?.put("/volume", &request)?;
+    println!("{}", done.done);
+    Ok(())
+}
+
+fn volumes(client: &AdminClient) -> Result<Vec<Volume>, Failure> {
+    client.get("/volumes", &[])
+}
+
+/// The volume with this path.
+fn named(client: &AdminClient, path: &str) -> Result<Volume, Failure> {
+    let wanted = format!("/{}", path.trim_matches('/'));
+    let found = volumes(client)?.into_iter().find(|volume| volume.path.as_ref() == Some(&wanted));
+    found.ok_or_else(|| Failure::new(format!("{wanted} is no volume; heorot volume list shows the volumes")))
+}
+
+fn show(volumes: &[Volume], json: bool) -> Result<(), Failure> {
+    match json {
+        true => println!("{:#}", serde_json::json!(volumes)),
+        false => print!("{}", table(volumes)),
+    }
+    Ok(())
+}
+
+fn table(volumes: &[Volume]) -> String {
+    let mut rows = vec![["volume", "files", "volumes in it", "id"].map(String::from).to_vec()];
+    for Volume { id, path, inodes, volumes, created: _ } in volumes {
+        let path = path.clone().unwrap_or_else(|| "(removed; its files are being deleted)".into());
+        // Its root is none of its files.
+        let files = inodes.saturating_sub(1);
+        rows.push(vec![path, files.to_string(), volumes.to_string(), id.to_string()]);
+    }
+    aligned(&rows, 1..=3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_what_is_there_and_what_is_going() {
+        let volume = |id, path: Option<&str>, inodes| Volume {
+            id,
+            path: path.map(Into::into),
+            inodes,
+            volumes: u32::from(id == 0),
+            created: Some(0),
+        };
+        let expected = "\
+volume                                   files  volumes in it  id
+/                                          100              1   0
+/home                                        0              0   7
+(removed; its files are being deleted)  123455              0   3
+";
+        let shown =
+            table(&[volume(0, Some("/"), 101), volume(7, Some("/home"), 1), volume(3, None, 123_456)]);
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,235 @@
+//! Volumes: trees of their own in one name space, each with a root, inode numbers and, for clients, a file
+//! system id.
+//!
+//! ```text
+//! volume 0, the first     /  home  scratch        inodes          2, 3, 4, …
+//!                                    │ entry
+//! volume 7                           └▶ /  a  b   inodes  7 << 40 | 2, 3, 4, …
+//! ```
+//!
+//! **Where it is put.** A volume's root is a directory whose entry is in a directory of another volume, which
+//! is its parent: a path leads through both, `..` leads back, and a stripe policy is inherited. Only an
+//! administrator makes and removes volumes: no name of a client goes from one volume to another
+//! ([`Error::OtherVolume`]), and a client cannot remove a root ([`Error::VolumeRoot`]).
+//!
+//! **Whose a record is.** The upper 24 bits of an inode number are its volume. So all inodes, names, and data
+//! of a volume are one range of keys each, and nothing has to be looked up to know the volume of a handle.
+//!
+//! **Removal.** One command takes the entry and the volume's record away: see `volume/removal.rs`.
+
+mod removal;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::removal::{LeftVolume, remove, remove_some};
+use crate::files::{create, entry};
+use crate::plan::{Broken, Plan, Stop};
+use crate::record::get;
+use crate::{
+    Directory, Error, FIRST_COOKIE, InodeId, Kind, NewAttributes, Reply, StripePolicy, Time, keys, pools,
+    read,
+};
+
+/// Bits of an inode number within its volume: 10,000 new files each second for three and a half years.
+const NUMBER_BITS: u32 = 40;
+
+/// Maximum of volumes at one time beside the first: a status or a list reads all of them.
+pub const VOLUMES_MAX: u32 = 65_536;
+
+/// Last id of a volume: ids have 24 bits, and are never used again. The one after it ends ranges of keys.
+const LAST_ID: u32 = (1 << (u64::BITS - NUMBER_BITS)) - 2;
+
+/// Id of a volume. Never used again: handles may name one that was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VolumeId(pub u32);
+
+impl VolumeId {
+    /// The volume that has the root of the name space. It cannot be removed.
+    pub const FIRST: Self = Self(0);
+
+    /// Root directory of the volume.
+    #[must_use]
+    pub fn root(self) -> InodeId {
+        self.inode(InodeId::ROOT.0)
+    }
+
+    fn inode(self, number: u64) -> InodeId {
+        InodeId(u64::from(self.0) << NUMBER_BITS | number)
+    }
+
+    /// First inode number of the volume, and first one of the next.
+    pub(crate) fn numbers(self) -> [u64; 2] {
+        [self.0, self.0 + 1].map(|id| u64::from(id) << NUMBER_BITS)
+    }
+}
+
+impl InodeId {
+    /// The volume of the inode.
+    #[must_use]
+    pub fn volume(self) -> VolumeId {
+        VolumeId((self.0 >> NUMBER_BITS) as u32)
+    }
+
+    /// True for the root of any volume.
+    #[must_use]
+    pub fn is_root(self) -> bool {
+        self == self.volume().root()
+    }
+}
+
+/// A volume beside the first one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// Its id.
+    pub id: VolumeId,
+    /// Number of the next inode, within the volume.
+    pub next_inode: u64,
+    /// Inodes in use, orphans and the root included.
+    pub inodes: u64,
+    /// Volumes whose root has its entry in this one.
+    pub volumes: u32,
+    /// Time of its creation.
+    pub created: Time,
+}
+
+/// Next id, and number of volumes beside the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VolumeCounters {
+    pub next: u32,
+    pub count: u32,
+}
+
+impl Default for VolumeCounters {
+    fn default() -> Self {
+        Self { next: 1, count: 0 }
+    }
+}
+
+/// Arguments of [`crate::Command::MakeVolume`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// Directory of its entry.
+    pub dir: InodeId,
+    /// Name of its entry.
+    pub name: Vec<u8>,
+    /// Attributes of its root.
+    pub attributes: NewAttributes,
+    /// Stripe policy of its root; none: as in the parent.
+    pub stripe: Option<StripePolicy>,
+}
+
+/// Makes a volume, with its root and the entry of the root.
+pub(crate) fn make(plan: &mut Plan<'_>, new: &NewVolume) -> Result<Reply, Stop> {
+    let dir = plan.directory(new.dir)?;
+    if entry::find(plan, dir.id, &new.name)?.is_some() {
+        return Err(Error::Exists.into());
+    }
+    let mut counters: VolumeCounters = get(plan.view(), &keys::volume_counters())?.unwrap_or_default();
+    if counters.count >= VOLUMES_MAX || counters.next > LAST_ID {
+        return Err(Error::TooManyVolumes.into());
+    }
+    let id = VolumeId(counters.next);
+    counters.next += 1;
+    counters.count += 1;
+    plan.put(&keys::volume_counters(), &counters)?;
+    change_volumes(plan, dir.id.volume(), |count| count.checked_add(1))?;
+    plan.put(
+        &keys::volume(id),
+        &Volume { id, next_inode: InodeId::ROOT.0, inodes: 0, volumes: 0, created: plan.now() },
+    )?;
+    let root = new_inode(plan, id)?;
+    let kind = Kind::Directory(Directory {
+        parent: dir.id,
+        entries: 0,
+        next_cookie: FIRST_COOKIE,
+        stripe: new.stripe,
+    });
+    pools::policy_changes(plan, None, new.stripe)?;
+    let inode = create::new(plan, root, kind, &new.attributes);
+    let (inode, dir) = create::put(plan, dir, &new.name, inode)?;
+    Ok(Reply::Created { inode, existed: false, dir })
+}
+
+/// Takes the next inode number of a volume, and counts the inode.
+///
+/// # Errors
+/// `Stale` if the volume was removed, `TooManyInodes` if it has given all its numbers.
+pub(crate) fn new_inode(plan: &mut Plan<'_>, volume: VolumeId) -> Result<InodeId, Stop> {
+    let take = |next: &mut u64| {
+        let number = *next;
+        *next += 1;
+        number
+    };
+    let is_first = volume == VolumeId::FIRST;
+    let mut number = plan.count(|counters| {
+        counters.inodes += 1;
+        is_first.then(|| take(&mut counters.next_inode))
+    })?;
+    if !is_first {
+        let mut record = find(plan, volume)?;
+        number = Some(take(&mut record.next_inode));
+        record.inodes += 1;
+        plan.put(&keys::volume(volume), &record)?;
+    }
+    match number {
+        Some(number) if number >> NUMBER_BITS == 0 => Ok(volume.inode(number)),
+        Some(_) | None => Err(Error::TooManyInodes.into()),
+    }
+}
+
+/// Counts an inode that is deleted. A volume that was removed counts in the record of its removal.
+pub(crate) fn forget_inode(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
+    const UNCOUNTED: Broken = Broken("an inode goes that was not counted");
+    plan.count(|counters| counters.inodes.checked_sub(1).map(|left| counters.inodes = left))?
+        .ok_or(UNCOUNTED)?;
+    let id = inode.volume();
+    if id == VolumeId::FIRST {
+        return Ok(());
+    }
+    if let Some(mut volume) = read::volume(plan.view(), id)? {
+        volume.inodes = volume.inodes.checked_sub(1).ok_or(UNCOUNTED)?;
+        return Ok(plan.put(&keys::volume(id), &volume)?);
+    }
+    let key = keys::left_volume(id);
+    let mut left: LeftVolume = get(plan.view(), &key)?.ok_or(UNCOUNTED)?;
+    left.inodes = left.inodes.checked_sub(1).ok_or(UNCOUNTED)?;
+    Ok(plan.put(&key, &left)?)
+}
+
+/// Checks that a volume was not removed: then nothing new may come into it.
+///
+/// # Errors
+/// `Stale` if it was.
+pub(crate) fn check_lives(plan: &Plan<'_>, inode: InodeId) -> Result<(), Stop> {
+    match inode.volume() {
+        VolumeId::FIRST => Ok(()),
+        id => find(plan, id).map(drop),
+    }
+}
+
+fn find(plan: &Plan<'_>, id: VolumeId) -> Result<Volume, Stop> {
+    Ok(read::volume(plan.view(), id)?.ok_or(Error::Stale)?)
+}
+
+/// Changes the number of volumes in a volume; those of the first one are not counted.
+fn change_volumes(
+    plan: &mut Plan<'_>,
+    within: VolumeId,
+    change: impl FnOnce(u32) -> Option<u32>,
+) -> Result<(), Stop> {
+    if within == VolumeId::FIRST {
+        return Ok(());
+    }
+    let mut volume = find(plan, within)?;
+    volume.volumes = change(volume.volumes).ok_or(Broken("a volume goes that was not counted"))?;
+    Ok(plan.put(&keys::volume(within), &volume)?)
+}
+
+/// Deletes the record of a volume.
+fn forget(plan: &mut Plan<'_>, id: VolumeId) -> Result<(), Stop> {
+    let mut counters: VolumeCounters = get(plan.view(), &keys::volume_counters())?.unwrap_or_default();
+    counters.count = counters.count.checked_sub(1).ok_or(Broken("a volume goes that was not counted"))?;
+    plan.put(&keys::volume_counters(), &counters)?;
+    plan.delete(&keys::volume(id));
+    Ok(())
+}
