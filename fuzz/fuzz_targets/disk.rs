@@ -187,6 +187,11 @@ fn create(name: &str, node: NewNode) -> Create {
     Create { dir: InodeId::ROOT, name: name.into(), node, attributes, exists: Exists::Refuse }
 }
 
+fn volume(name: &str) -> NewVolume {
+    let attributes = NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None };
+    NewVolume { dir: InodeId::ROOT, name: name.into(), attributes, stripe: None }
+}
+
 fn open(client: ClientId, name: &str) -> Command {
     let target = OpenTarget::Name { dir: InodeId::ROOT, name: name.into() };
     Command::Open(Open {
@@ -272,6 +277,11 @@ fn before(client: ClientId) -> Vec<Command> {
             export: InodeId::ROOT,
         },
         Command::SetAttributes { inode: InodeId(3), set: size },
+        Command::MakeVolume(volume("v")),
+        Command::Create(Create {
+            dir: VolumeId(1).root(),
+            ..create("in-it", NewNode::File(layout))
+        }),
     ]
 }
 
@@ -325,6 +335,9 @@ fn afterwards() -> Vec<Proposal> {
             address: std::net::Ipv4Addr::LOCALHOST.into(),
         },
         Command::DefineDevice { chains: vec![ChainId(2)] },
+        Command::MakeVolume(volume("w")),
+        Command::RemoveVolume { dir: InodeId::ROOT, name: b"v".to_vec(), force: true },
+        Command::RemoveLeftovers,
         Command::DeferredDone { ids: vec![1, 2, 3] },
     ];
     (100..).zip(commands).map(|(n, command)| Proposal::new(stamp(n), None, command)).collect()

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use namespace::{
     ByteRange, ClientId, Command, Create, DeviceId, Exists, Expect, FileLayout, InodeId, Kind, LockKind,
-    LockOwner, NewAttributes, NewNode, Open, OpenTarget, Reply, SetAttributes, Share, StripeUnit,
+    LockOwner, NewAttributes, NewNode, NewVolume, Open, OpenTarget, Reply, SetAttributes, Share, StripeUnit,
 };
 
 use crate::client::Knowledge;
@@ -31,7 +31,11 @@ pub(crate) fn request(client: ClientId, slot: u32, known: &Knowledge, rng: &mut 
         4..6 => return Choice::Query(Query::List(dir(rng))),
         6 => return Choice::Query(Query::Attributes(inode(rng))),
         7 => return Choice::Query(Query::Data(inode(rng))),
-        8..11 => Command::Create(create(dir(rng), name(rng), rng)),
+        8..11 => match rng.below(16) {
+            0 => Command::MakeVolume(volume(dir(rng), name(rng))),
+            1 => Command::RemoveVolume { dir: dir(rng), name: name(rng), force: rng.below(2) == 0 },
+            _ => Command::Create(create(dir(rng), name(rng), rng)),
+        },
         11 | 12 => Command::Link { inode: inode(rng), dir: dir(rng), name: name(rng) },
         13..15 => Command::Remove { dir: dir(rng), name: name(rng), expect: Expect::Anything },
         15..18 => Command::Rename { from_dir: dir(rng), from: name(rng), to_dir: dir(rng), to: name(rng) },
@@ -91,6 +95,11 @@ fn create(dir: InodeId, name: Vec<u8>, rng: &mut Rng) -> Create {
     };
     let attributes = NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None };
     Create { dir, name, node, attributes, exists }
+}
+
+fn volume(dir: InodeId, name: Vec<u8>) -> NewVolume {
+    let attributes = NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None };
+    NewVolume { dir, name, attributes, stripe: None }
 }
 
 fn layout() -> FileLayout {

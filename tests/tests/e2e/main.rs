@@ -47,4 +47,5 @@ mod space_used;
 mod stripe;
 mod two_clients;
 mod upgrade;
+mod volumes;
 mod xattrs;
