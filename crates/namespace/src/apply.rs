@@ -51,9 +51,11 @@ use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
 use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, leftovers, lock, open, session};
+use crate::volume::{quota, removal};
 use crate::{
     Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply, RequestId,
-    Stamp, StateCounts, Time, calls, chain, cluster, cluster_map, deferred, keys, read, servers, volume,
+    Stamp, StateCounts, Time, Volume, VolumeId, calls, chain, cluster, cluster_map, deferred, keys, read,
+    servers, volume,
 };
 
 /// Reason why a proposal has no reply.
@@ -175,7 +177,12 @@ fn plan_new<'a>(
         return Ok((Reply::Refused(Error::Stale), empty));
     }
     let mut plan = empty.clone();
-    match command(&mut plan, &proposal.command) {
+    let settled = |plan: &mut Plan<'_>| {
+        let reply = command(plan, &proposal.command)?;
+        quota::settle(plan, is_limited(&proposal.command))?;
+        Ok(reply)
+    };
+    match settled(&mut plan) {
         Ok(reply) => Ok((reply, plan)),
         Err(Stop::Refused(error)) => Ok((Reply::Refused(error), empty)),
         Err(Stop::Delegated(inode)) => {
@@ -188,15 +195,23 @@ fn plan_new<'a>(
     }
 }
 
+/// True if a growth above a limit refuses the command: its client waits for it, and has no data at data servers yet.
+fn is_limited(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Create(_) | Command::Open(_) | Command::WriteInline { .. } | Command::SetAttributes { .. }
+    )
+}
+
 /// Makes the root directory in an empty store, and the first incarnation, with this random id. Has no effect
 /// in a store with a root directory.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Result<(), StoreError> {
-    let mut plan = Plan::new(&*edit, *stamp);
-    plan_format(&mut plan, incarnation)?;
-    plan.finish()?.commit(edit)
+    let command = Command::Format { incarnation };
+    let outcome = plan_by(&*edit, &Proposal::new(*stamp, None, command), &dispatch)?;
+    outcome.changes.commit(edit)
 }
 
 fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreError> {
@@ -212,7 +227,7 @@ fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreEr
         next_session: 1,
         next_deferred: 1,
         next_device: 1,
-        inodes: 1,
+        inodes: 0,
         unconfirmed: 0,
         states: StateCounts::default(),
         clients: 0,
@@ -220,6 +235,8 @@ fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreEr
     };
     plan.put(&keys::counters(), &counters)?;
     plan.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1, began: now })?;
+    let next_inode = InodeId::ROOT.0 + 1;
+    plan.put(&keys::volume(VolumeId::FIRST), &Volume { next_inode, ..Volume::new(VolumeId::FIRST, now) })?;
     let directory = Directory { parent: InodeId::ROOT, entries: 0, next_cookie: FIRST_COOKIE, stripe: None };
     plan.put_inode(&Inode {
         id: InodeId::ROOT,
@@ -333,7 +350,8 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::ClaimWrite { inode, id, of } => epoch::claim(plan, *inode, *id, of),
         Command::OpenChains { chains } => chain::open::make(plan, chains),
         Command::MakeVolume(new) => volume::make(plan, new),
-        Command::RemoveVolume { dir, name, force } => volume::remove(plan, *dir, name, *force),
+        Command::RemoveVolume { dir, name, force } => removal::remove(plan, *dir, name, *force),
+        Command::SetLimits { volume, subject, limits } => quota::set(plan, *volume, *subject, *limits),
     }
 }
 

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteRange, ChainChange, ChainId, ClientId, FileLayout, Generations, InodeId, IoMode, LockKind, MapChange,
-    NewChain, NewVolume, OpenChain, Placed, Principal, SessionId, Share, StateId, Stateid, StripePolicy,
-    Time, TokenChange,
+    ByteRange, ChainChange, ChainId, ClientId, FileLayout, Generations, InodeId, IoMode, Limits, LockKind,
+    MapChange, NewChain, NewVolume, OpenChain, Placed, Principal, SessionId, Share, StateId, Stateid,
+    StripePolicy, Subject, Time, TokenChange, VolumeId,
 };
 
 pub use self::arguments::{
@@ -293,4 +293,7 @@ pub enum Command {
     /// Removes a volume and all that is in it: at once for clients, and with bounded work after it. Unless `force`,
     /// refused with files in it.
     RemoveVolume { dir: InodeId, name: Vec<u8>, force: bool },
+
+    /// Sets the limits of a volume, or of a user or group in it.
+    SetLimits { volume: VolumeId, subject: Subject, limits: Limits },
 }

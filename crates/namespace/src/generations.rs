@@ -124,6 +124,7 @@ impl Named {
             | Command::Format { .. }
             | Command::Map(_)
             | Command::JoinToken(_)
+            | Command::SetLimits { .. }
             | Command::RemoveLeftovers => vec![],
         }
     }

@@ -52,6 +52,7 @@
 //!                      3:8 open:8                            LeftLocks: of a closed open
 //!                      4:8 client:8                          LeftLayouts: of a return of all layouts
 //!                      5:8 volume:8                          LeftVolume: of a volume that was removed
+//!                      6:8 volume:8                          · of a volume that is not counted yet
 //! 33  fences           inode:8                               id of the fence in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer
@@ -71,7 +72,8 @@
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
 //!
 //! 60  volumes          ·                                     VolumeCounters { next, count }
-//!                      volume:8                              Volume: beside the first
+//!                      volume:8                              Volume { id, next_inode, usage, counted, … }
+//! 61  usages           root:8 kind:1 id:4                    Usage: of a user (1) or group (2) in a volume
 //! ```
 //!
 //! Tags from 80 on are the replica's: it keeps its records of applied entries in the same store, and in the
@@ -87,7 +89,7 @@ mod tags;
 use std::net::IpAddr;
 
 use crate::{
-    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId,
+    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId, Subject,
     TargetId, VolumeId,
 };
 
@@ -358,6 +360,11 @@ pub(crate) fn left_volume(id: VolumeId) -> Key {
     of(LEFTOVERS, &[5, id.0.into()])
 }
 
+/// Key of a volume that is not counted yet.
+pub(crate) fn left_count(id: VolumeId) -> Key {
+    of(LEFTOVERS, &[6, id.0.into()])
+}
+
 pub(crate) fn data_server(id: DataServerId) -> Key {
     of(DATA_SERVERS, &[id.0])
 }
@@ -421,6 +428,28 @@ pub(crate) fn volume_counters() -> Key {
 
 pub(crate) fn volume(id: VolumeId) -> Key {
     of(VOLUMES, &[id.0.into()])
+}
+
+/// Key of the usage of a user or group; that of the volume itself is in its record.
+pub(crate) fn usage(id: VolumeId, subject: Subject) -> Key {
+    let (kind, of) = match subject {
+        Subject::Volume => (0, 0),
+        Subject::User(uid) => (1, uid),
+        Subject::Group(gid) => (2, gid),
+    };
+    with_bytes(USAGES, &[id.root().0], &[&[kind][..], &of.to_be_bytes()].concat())
+}
+
+/// Whose usage is under this key.
+pub(crate) fn subject(key: &[u8]) -> Option<(VolumeId, Subject)> {
+    let (kind, id) = key.get(9..)?.split_first()?;
+    let id = u32::from_be_bytes(id.try_into().ok()?);
+    let subject = match kind {
+        1 => Subject::User(id),
+        2 => Subject::Group(id),
+        _ => return None,
+    };
+    Some((InodeId(number(key, 1)).volume(), subject))
 }
 
 /// Range of the keys of a volume in a table whose keys begin with an inode.

@@ -61,7 +61,7 @@ pub use reply::*;
 pub use slot::{Claimant, claimant};
 pub use tokens::{JOIN_TOKENS_MAX, JoinToken, TokenChange, TokenUse};
 pub use types::*;
-pub use volume::{NewVolume, VOLUMES_MAX, Volume, VolumeId};
+pub use volume::{BLOCK_BYTES, Counted, Limits, NewVolume, Subject, Usage, VOLUMES_MAX, Volume, VolumeId};
 
 /// Maximum of names of one inode: ext4's limit, which tests of link counts expect.
 pub const LINKS_MAX: u32 = 65_000;

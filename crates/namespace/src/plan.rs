@@ -20,6 +20,7 @@ use store::{Edit, StoreError, View, Visitor};
 
 use crate::keys::Key;
 use crate::record::{Counters, encode, encode_data};
+use crate::volume::quota::Charge;
 use crate::{ClientId, Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Stamp, Time, keys, read};
 
 /// Reason for which a command is not applied.
@@ -66,6 +67,8 @@ pub(crate) struct Plan<'a> {
     /// Counters, if they were changed: they become one change at the end.
     counters: Option<Counters>,
     changes: Changes,
+    /// What inodes were charged with before their first change; none: they did not exist.
+    touched: BTreeMap<InodeId, Option<Charge>>,
 }
 
 /// Changes of a command, in the order of their keys: the new value of each key; none: a deletion.
@@ -110,7 +113,8 @@ impl IntoIterator for Changes {
 impl<'a> Plan<'a> {
     /// Makes an empty plan for a command with this stamp.
     pub fn new(base: &'a dyn View, stamp: Stamp) -> Self {
-        Self { base, stamp, caller: None, counters: None, changes: Changes::default() }
+        let (changes, touched) = (Changes::default(), BTreeMap::new());
+        Self { base, stamp, caller: None, counters: None, changes, touched }
     }
 
     /// Sets the client that requested the command.
@@ -239,7 +243,34 @@ impl<'a> Plan<'a> {
             let epochs = |inode: &Inode| (inode.epoch, inode.layout_epoch);
             assert!(epochs(inode) >= epochs(&before), "an epoch went back: {before:?}, then {inode:?}");
         }
+        self.touch(inode.id)?;
         self.put(&keys::inode(inode.id), inode)
+    }
+
+    /// Deletes an inode.
+    pub fn delete_inode(&mut self, inode: InodeId) -> Result<(), StoreError> {
+        self.touch(inode)?;
+        self.delete(&keys::inode(inode));
+        Ok(())
+    }
+
+    /// Notes what an inode is charged with before its first change.
+    fn touch(&mut self, inode: InodeId) -> Result<(), StoreError> {
+        if !self.touched.contains_key(&inode) {
+            let before = read::inode(self.view(), inode)?.as_ref().map(Charge::from);
+            self.touched.insert(inode, before);
+        }
+        Ok(())
+    }
+
+    /// True if no inode was changed.
+    pub fn has_touched_none(&self) -> bool {
+        self.touched.is_empty()
+    }
+
+    /// Takes what the changed inodes were charged with before.
+    pub fn take_touched(&mut self) -> BTreeMap<InodeId, Option<Charge>> {
+        std::mem::take(&mut self.touched)
     }
 }
 

@@ -107,6 +107,7 @@ pub(crate) fn get<T: DeserializeOwned>(view: &dyn View, key: &[u8]) -> Result<Op
 /// Next ids, and numbers of records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counters {
+    /// Of a store from before volumes had records: the next inode of the first one.
     pub next_inode: u64,
     pub next_state: u64,
     /// Low half of the next client id.
@@ -117,7 +118,7 @@ pub(crate) struct Counters {
     pub next_session: u32,
     pub next_deferred: u64,
     pub next_device: u64,
-    /// Inodes in use, orphans and the root included.
+    /// Inodes in use of all volumes, orphans and roots included.
     pub inodes: u64,
     /// Unconfirmed clients, before CREATE_SESSION.
     pub unconfirmed: u32,

@@ -195,4 +195,6 @@ pub enum Error {
     TooManyVolumes,
     /// The volume has given all inode numbers.
     TooManyInodes,
+    /// Above a limit of the volume, or of a user or group in it.
+    Quota,
 }

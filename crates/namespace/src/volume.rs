@@ -17,11 +17,14 @@
 //!
 //! **Removal.** One command takes the entry and the volume's record away: see `volume/removal.rs`.
 
-mod removal;
+pub(crate) mod quota;
+pub(crate) mod removal;
 
 use serde::{Deserialize, Serialize};
+use store::StoreError;
 
-pub(crate) use self::removal::{LeftVolume, remove, remove_some};
+pub use self::quota::{BLOCK_BYTES, Counted, Limits, Subject, Usage};
+pub(crate) use self::removal::LeftVolume;
 use crate::files::{create, entry};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
@@ -77,19 +80,23 @@ impl InodeId {
     }
 }
 
-/// A volume beside the first one.
+/// A volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
     /// Its id.
     pub id: VolumeId,
     /// Number of the next inode, within the volume.
     pub next_inode: u64,
-    /// Inodes in use, orphans and the root included.
-    pub inodes: u64,
     /// Volumes whose root has its entry in this one.
     pub volumes: u32,
     /// Time of its creation.
     pub created: Time,
+    /// What it has, and may have.
+    pub usage: Usage,
+    /// How much of it is counted.
+    pub counted: Counted,
+    /// Users and groups with limits.
+    pub limited: u32,
 }
 
 /// Next id, and number of volumes beside the first.
@@ -133,10 +140,7 @@ pub(crate) fn make(plan: &mut Plan<'_>, new: &NewVolume) -> Result<Reply, Stop> 
     counters.count += 1;
     plan.put(&keys::volume_counters(), &counters)?;
     change_volumes(plan, dir.id.volume(), |count| count.checked_add(1))?;
-    plan.put(
-        &keys::volume(id),
-        &Volume { id, next_inode: InodeId::ROOT.0, inodes: 0, volumes: 0, created: plan.now() },
-    )?;
+    put(plan, &Volume::new(id, plan.now()))?;
     let root = new_inode(plan, id)?;
     let kind = Kind::Directory(Directory {
         parent: dir.id,
@@ -150,50 +154,35 @@ pub(crate) fn make(plan: &mut Plan<'_>, new: &NewVolume) -> Result<Reply, Stop> 
     Ok(Reply::Created { inode, existed: false, dir })
 }
 
-/// Takes the next inode number of a volume, and counts the inode.
-///
-/// # Errors
-/// `Stale` if the volume was removed, `TooManyInodes` if it has given all its numbers.
-pub(crate) fn new_inode(plan: &mut Plan<'_>, volume: VolumeId) -> Result<InodeId, Stop> {
-    let take = |next: &mut u64| {
-        let number = *next;
-        *next += 1;
-        number
-    };
-    let is_first = volume == VolumeId::FIRST;
-    let mut number = plan.count(|counters| {
-        counters.inodes += 1;
-        is_first.then(|| take(&mut counters.next_inode))
-    })?;
-    if !is_first {
-        let mut record = find(plan, volume)?;
-        number = Some(take(&mut record.next_inode));
-        record.inodes += 1;
-        plan.put(&keys::volume(volume), &record)?;
-    }
-    match number {
-        Some(number) if number >> NUMBER_BITS == 0 => Ok(volume.inode(number)),
-        Some(_) | None => Err(Error::TooManyInodes.into()),
+impl Volume {
+    /// A volume without inodes.
+    pub(crate) fn new(id: VolumeId, created: Time) -> Self {
+        let usage = Usage::default();
+        Self {
+            id,
+            next_inode: InodeId::ROOT.0,
+            volumes: 0,
+            created,
+            usage,
+            counted: Counted::NEW,
+            limited: 0,
+        }
     }
 }
 
-/// Counts an inode that is deleted. A volume that was removed counts in the record of its removal.
-pub(crate) fn forget_inode(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
-    const UNCOUNTED: Broken = Broken("an inode goes that was not counted");
-    plan.count(|counters| counters.inodes.checked_sub(1).map(|left| counters.inodes = left))?
-        .ok_or(UNCOUNTED)?;
-    let id = inode.volume();
-    if id == VolumeId::FIRST {
-        return Ok(());
+/// Takes the next inode number of a volume.
+///
+/// # Errors
+/// `Stale` if the volume was removed, `TooManyInodes` if it has given all its numbers.
+pub(crate) fn new_inode(plan: &mut Plan<'_>, id: VolumeId) -> Result<InodeId, Stop> {
+    let mut volume = find(plan, id)?;
+    let number = volume.next_inode;
+    if number >> NUMBER_BITS != 0 {
+        return Err(Error::TooManyInodes.into());
     }
-    if let Some(mut volume) = read::volume(plan.view(), id)? {
-        volume.inodes = volume.inodes.checked_sub(1).ok_or(UNCOUNTED)?;
-        return Ok(plan.put(&keys::volume(id), &volume)?);
-    }
-    let key = keys::left_volume(id);
-    let mut left: LeftVolume = get(plan.view(), &key)?.ok_or(UNCOUNTED)?;
-    left.inodes = left.inodes.checked_sub(1).ok_or(UNCOUNTED)?;
-    Ok(plan.put(&key, &left)?)
+    volume.next_inode += 1;
+    put(plan, &volume)?;
+    Ok(id.inode(number))
 }
 
 /// Checks that a volume was not removed: then nothing new may come into it.
@@ -211,18 +200,30 @@ fn find(plan: &Plan<'_>, id: VolumeId) -> Result<Volume, Stop> {
     Ok(read::volume(plan.view(), id)?.ok_or(Error::Stale)?)
 }
 
-/// Changes the number of volumes in a volume; those of the first one are not counted.
+/// Puts the record of a volume. What is not counted yet is marked as work: the first volume of a store from before
+/// there were quotas has no record until its first change.
+fn put(plan: &mut Plan<'_>, volume: &Volume) -> Result<(), StoreError> {
+    let mark = keys::left_count(volume.id);
+    match (volume.counted.is_done(), plan.view().get(&mark)?.is_some()) {
+        (true, true) => plan.delete(&mark),
+        (false, false) => {
+            plan.mark(&mark);
+            plan.leave_work();
+        }
+        (true, false) | (false, true) => {}
+    }
+    plan.put(&keys::volume(volume.id), volume)
+}
+
+/// Changes the number of volumes in a volume.
 fn change_volumes(
     plan: &mut Plan<'_>,
     within: VolumeId,
     change: impl FnOnce(u32) -> Option<u32>,
 ) -> Result<(), Stop> {
-    if within == VolumeId::FIRST {
-        return Ok(());
-    }
     let mut volume = find(plan, within)?;
     volume.volumes = change(volume.volumes).ok_or(Broken("a volume goes that was not counted"))?;
-    Ok(plan.put(&keys::volume(within), &volume)?)
+    Ok(put(plan, &volume)?)
 }
 
 /// Deletes the record of a volume.

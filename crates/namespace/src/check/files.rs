@@ -36,7 +36,7 @@ pub(super) fn check(
     findings.expect(counters.inodes == inodes.len() as u64, || {
         format!("{} inodes are counted, there are {}", counters.inodes, inodes.len())
     });
-    let volumes = volumes::check(view, counters, &inodes, findings)?;
+    let volumes = volumes::check(view, &inodes, findings)?;
     let named = entries(view, &inodes, &volumes, findings)?;
     xattrs(view, &inodes, findings)?;
     findings.expect(inodes.contains_key(&InodeId::ROOT), || "there is no root".to_string());

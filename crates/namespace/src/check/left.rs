@@ -35,8 +35,8 @@ impl Left {
                     let of = get::<LeftLocks>(view, &key)?.map(|left| left.client);
                     left.opens.extend(of.map(|client| (StateId(keys::number(&key, 9)), client)));
                 }
-                4 => {} // layouts that a client returned agree with all rules
-                5 => {} // volumes: see `volumes.rs`
+                4 => {}     // layouts that a client returned agree with all rules
+                5 | 6 => {} // volumes: see `volumes.rs`
                 _ => findings.add(format!("leftover {key:02x?} is of no known kind")),
             }
         }

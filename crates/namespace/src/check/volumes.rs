@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::{StoreError, View};
 
-use super::{Findings, marks, records};
-use crate::record::Counters;
+use super::{Findings, marks, records, table};
 use crate::volume::{LeftVolume, VolumeCounters};
-use crate::{Inode, InodeId, Volume, VolumeId, keys};
+use crate::{Inode, InodeId, Limits, Subject, Usage, Volume, VolumeId, keys, read};
 
 /// Volumes that were not removed.
 pub(super) struct Volumes(BTreeSet<VolumeId>);
@@ -22,23 +21,25 @@ impl Volumes {
 /// Checks the counts of all volumes, and that each inode and each entry is of one.
 pub(super) fn check(
     view: &dyn View,
-    counters: &Counters,
     inodes: &BTreeMap<InodeId, Inode>,
     findings: &mut Findings,
 ) -> Result<Volumes, StoreError> {
     let (first, end) = (keys::volume(VolumeId::FIRST), keys::after(&[keys::VOLUMES]));
     let all = records::<VolumeCounters>(view, &[keys::VOLUMES], &first, findings)?;
     let all = all.into_values().next().unwrap_or_default();
-    let volumes: BTreeMap<VolumeId, Volume> = records::<Volume>(view, &first, &end, findings)?
+    let mut volumes: BTreeMap<VolumeId, Volume> = records::<Volume>(view, &first, &end, findings)?
         .into_iter()
         .map(|(key, volume)| (VolumeId(keys::number(&key, 1) as u32), volume))
         .collect();
+    if view.get(&first)?.is_none() {
+        volumes.extend(read::volume(view, VolumeId::FIRST)?.map(|first| (first.id, first)));
+    }
     let (first, end) = (keys::left_volume(VolumeId::FIRST), keys::after(&keys::of(keys::LEFTOVERS, &[5])));
     let removed: BTreeMap<VolumeId, LeftVolume> = records::<LeftVolume>(view, &first, &end, findings)?
         .into_iter()
         .map(|(key, left)| (VolumeId(keys::number(&key, 9) as u32), left))
         .collect();
-    findings.expect(volumes.len() == all.count as usize, || {
+    findings.expect(volumes.len() == all.count as usize + 1, || {
         format!("{} volumes are counted beside the first, there are {}", all.count, volumes.len())
     });
 
@@ -46,24 +47,29 @@ pub(super) fn check(
     let mut within: BTreeMap<VolumeId, u32> = BTreeMap::new();
     for inode in inodes.values() {
         *there.entry(inode.id.volume()).or_default() += 1;
-        let is_counted = inode.id.is_root() && volumes.contains_key(&inode.id.volume());
+        let is_counted = inode.id.is_root() && inode.id != InodeId::ROOT;
+        let is_counted = is_counted && volumes.contains_key(&inode.id.volume());
         if let Some(directory) = inode.directory().filter(|_| is_counted) {
             *within.entry(directory.parent.volume()).or_default() += 1;
         }
     }
-    there.remove(&VolumeId::FIRST); // it has all that the others have not
     for (id, volume) in &volumes {
         let (there, within) =
             (there.remove(id).unwrap_or_default(), within.get(id).copied().unwrap_or_default());
         findings.expect(*id == volume.id && id.0 < all.next, || format!("{id:?} is {volume:?}"));
-        findings.expect((volume.inodes, volume.volumes) == (there, within), || {
+        findings.expect((volume.usage.inodes, volume.volumes) == (there, within), || {
             format!("{volume:?} has {there} inodes, and {within} volumes in it")
         });
         let root = inodes.get(&id.root()).is_some_and(|root| root.directory().is_some());
         findings.expect(root, || format!("{id:?} has no root"));
         check_next(*id, volume.next_inode, inodes, findings);
+        let is_marked = view.get(&keys::left_count(*id))?.is_some();
+        let is_of_before = *id == VolumeId::FIRST && view.get(&keys::volume(*id))?.is_none();
+        findings.expect(is_marked != volume.counted.is_done() || is_of_before, || {
+            format!("{volume:?} is to be counted: {is_marked}")
+        });
     }
-    check_next(VolumeId::FIRST, counters.next_inode, inodes, findings);
+    usages(view, &volumes, &removed, inodes, findings)?;
     for (id, left) in &removed {
         let there = there.remove(id).unwrap_or_default();
         findings.expect(there == left.inodes && id.0 < all.next && !volumes.contains_key(id), || {
@@ -71,14 +77,69 @@ pub(super) fn check(
         });
     }
     findings.expect(there.is_empty(), || format!("inodes are of no volume: {there:?}"));
-    let is_known = |id| id == VolumeId::FIRST || volumes.contains_key(&id) || removed.contains_key(&id);
+    let is_known = |id| volumes.contains_key(&id) || removed.contains_key(&id);
     for tag in [keys::NAMES, keys::COOKIES] {
         for key in marks(view, tag)? {
             let dir = InodeId(keys::number(&key, 1));
             findings.expect(is_known(dir.volume()), || format!("{key:02x?} is of no volume"));
         }
     }
-    Ok(Volumes(volumes.into_keys().chain([VolumeId::FIRST]).collect()))
+    Ok(Volumes(volumes.into_keys().collect()))
+}
+
+/// Checks that what volumes, users and groups are charged with is the sum over inodes, as far as they are counted.
+fn usages(
+    view: &dyn View,
+    volumes: &BTreeMap<VolumeId, Volume>,
+    removed: &BTreeMap<VolumeId, LeftVolume>,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut bytes: BTreeMap<VolumeId, u128> = BTreeMap::new();
+    let mut of_owners: BTreeMap<(VolumeId, Subject), (u128, u64)> = BTreeMap::new();
+    for inode in inodes.values() {
+        let id = inode.id.volume();
+        let Some(volume) = volumes.get(&id) else { continue };
+        if inode.id < volume.counted.bytes {
+            *bytes.entry(id).or_default() += u128::from(inode.used_bytes());
+        }
+        if volume.counted.owners.is_some_and(|mark| inode.id < mark) {
+            for subject in [Subject::User(inode.uid), Subject::Group(inode.gid)] {
+                let (bytes, inodes) = of_owners.entry((id, subject)).or_default();
+                (*bytes, *inodes) = (*bytes + u128::from(inode.used_bytes()), *inodes + 1);
+            }
+        }
+    }
+    for (id, volume) in volumes {
+        let there = bytes.remove(id).unwrap_or_default();
+        findings.expect(there == volume.usage.bytes, || format!("{volume:?} has {there} bytes"));
+    }
+    let mut limited: BTreeMap<VolumeId, u32> = BTreeMap::new();
+    for (key, usage) in table::<Usage>(view, keys::USAGES, findings)? {
+        let Some((id, subject)) = keys::subject(&key) else {
+            findings.add(format!("usage {key:02x?} is of no known kind"));
+            continue;
+        };
+        if removed.contains_key(&id) {
+            continue;
+        }
+        *limited.entry(id).or_default() += u32::from(usage.limits != Limits::default());
+        let there = of_owners.remove(&(id, subject)).unwrap_or_default();
+        findings.expect((usage.bytes, usage.inodes) == there, || {
+            format!("{subject:?} in {id:?} has {there:?}, and is charged with {usage:?}")
+        });
+        findings.expect(usage != Usage::default() && volumes.contains_key(&id), || {
+            format!("{subject:?} in {id:?} has nothing")
+        });
+    }
+    for (id, volume) in volumes {
+        let there = limited.remove(id).unwrap_or_default();
+        findings.expect(there == volume.limited, || {
+            format!("{volume:?} has {there} users and groups with limits")
+        });
+    }
+    findings.expect(of_owners.is_empty(), || format!("uncharged are {of_owners:?}"));
+    Ok(())
 }
 
 /// Checks that no inode of a volume has the next number, or a later one.

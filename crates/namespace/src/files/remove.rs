@@ -7,7 +7,7 @@
 use super::{entry, inline, space_used, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
-use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, pools, read, volume};
+use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, pools, read};
 
 pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
     let mut dir = plan.directory(dir)?;
@@ -63,8 +63,7 @@ pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(
 
 /// Deletes an unused inode with its data and attributes.
 pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
-    plan.delete(&keys::inode(inode.id));
-    volume::forget_inode(plan, inode.id)?;
+    plan.delete_inode(inode.id)?;
     pools::forget_directory(plan, inode)?;
     xattr::discard(plan, inode.id)?;
     unsettled::discard(plan, inode.id)?;

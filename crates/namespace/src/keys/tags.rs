@@ -54,12 +54,13 @@ pub(crate) const POOLS: u8 = 0x4b;
 pub(crate) const POOLS_OF_TARGETS: u8 = 0x4c;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const VOLUMES: u8 = 0x60;
+pub(crate) const USAGES: u8 = 0x61;
 
 /// First tag of the replica, which keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 54] = [
+pub(crate) const TAGS: [u8; 55] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -114,4 +115,5 @@ pub(crate) const TAGS: [u8; 54] = [
     JOIN_TOKENS,
     SETTINGS,
     VOLUMES,
+    USAGES,
 ];

@@ -26,7 +26,7 @@ pub use states::{
     share_holders, state, states,
 };
 pub(crate) use volumes::left_volume;
-pub use volumes::{removed_volumes, volume, volume_lives, volumes};
+pub use volumes::{removed_volumes, room_bytes, usage, usages, volume, volume_lives, volumes};
 
 use std::ops::ControlFlow;
 

@@ -1,18 +1,30 @@
 //! Reads of volumes.
 
+use std::ops::ControlFlow;
+
 use store::{StoreError, View};
 
 use super::{collect_some, counters, inode, scan_records};
 use crate::record::get;
-use crate::volume::{LeftVolume, VolumeCounters};
-use crate::{InodeId, Volume, VolumeId, keys};
+use crate::volume::LeftVolume;
+use crate::{Counted, Inode, InodeId, Subject, Time, Usage, Volume, VolumeId, keys};
 
-/// A volume beside the first; none: there is no such volume, or it was removed.
+/// A volume; none: there is no such volume, or it was removed.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails, as all reads here.
 pub fn volume(view: &dyn View, id: VolumeId) -> Result<Option<Volume>, StoreError> {
-    get(view, &keys::volume(id))
+    let known = get(view, &keys::volume(id))?;
+    if known.is_some() || id != VolumeId::FIRST {
+        return Ok(known);
+    }
+    // The store is from before volumes had records: nothing has changed in it since.
+    let (counters, root) = (counters(view)?, inode(view, InodeId::ROOT)?);
+    let mut first = Volume::new(id, root.map_or_else(Default::default, |root| root.created));
+    first.next_inode = counters.next_inode;
+    first.usage.inodes = counters.inodes;
+    first.counted = Counted::NOTHING;
+    Ok(Some(first))
 }
 
 /// True if the volume of an inode was not removed.
@@ -26,34 +38,63 @@ pub fn volume_lives(view: &dyn View, inode: InodeId) -> Result<bool, StoreError>
     }
 }
 
-/// All volumes, by id, the first included.
+/// All volumes, by id.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn volumes(view: &dyn View) -> Result<Vec<Volume>, StoreError> {
-    let counters = counters(view)?;
-    let mut volumes = vec![Volume {
-        id: VolumeId::FIRST,
-        next_inode: counters.next_inode,
-        inodes: counters.inodes,
-        volumes: 0,
-        created: inode(view, InodeId::ROOT)?.map_or_else(Default::default, |root| root.created),
-    }];
-    let (from, to) = (keys::volume(VolumeId::FIRST), keys::after(&[keys::VOLUMES]));
+    let mut volumes: Vec<Volume> = volume(view, VolumeId::FIRST)?.into_iter().collect();
+    let (from, to) = (keys::volume(VolumeId(1)), keys::after(&[keys::VOLUMES]));
     scan_records(view, &from, &to, |_, volume: Volume| {
         volumes.push(volume);
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     })?;
-    let removed: u64 = removed_volumes(view)?.iter().map(|(_, inodes)| inodes).sum();
-    // The first one has all that the others have not.
-    let (inodes, within) = volumes
-        .iter()
-        .skip(1)
-        .fold((removed, 0), |(inodes, within), volume| (inodes + volume.inodes, within + volume.volumes));
-    let all: VolumeCounters = get(view, &keys::volume_counters())?.unwrap_or_default();
-    volumes[0].inodes = counters.inodes.saturating_sub(inodes);
-    volumes[0].volumes = all.count.saturating_sub(within);
     Ok(volumes)
+}
+
+/// Usage of a volume, or of a user or group in it; none: there is no such volume.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn usage(view: &dyn View, id: VolumeId, subject: Subject) -> Result<Option<Usage>, StoreError> {
+    let Some(volume) = volume(view, id)? else { return Ok(None) };
+    match subject {
+        Subject::Volume => Ok(Some(volume.usage)),
+        Subject::User(_) | Subject::Group(_) => of_owner(view, id, subject).map(Some),
+    }
+}
+
+fn of_owner(view: &dyn View, id: VolumeId, subject: Subject) -> Result<Usage, StoreError> {
+    Ok(get(view, &keys::usage(id, subject))?.unwrap_or_default())
+}
+
+/// Usages of the users and groups in a volume: those that have something, or a limit.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn usages(view: &dyn View, id: VolumeId) -> Result<Vec<(Subject, Usage)>, StoreError> {
+    let (from, to) = keys::of_volume(keys::USAGES, id);
+    let mut usages = Vec::new();
+    scan_records(view, &from, &to, |key, usage: Usage| {
+        usages.extend(keys::subject(key).map(|(_, subject)| (subject, usage)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(usages)
+}
+
+/// Bytes that an inode may still grow by at this time: what its volume, its user and its group have left.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn room_bytes(view: &dyn View, inode: &Inode, now: Time) -> Result<u64, StoreError> {
+    let Some(volume) = volume(view, inode.id.volume())? else { return Ok(u64::MAX) };
+    let mut room = volume.usage.room_bytes(now);
+    if volume.limited > 0 {
+        for subject in [Subject::User(inode.uid), Subject::Group(inode.gid)] {
+            room = room.min(of_owner(view, volume.id, subject)?.room_bytes(now));
+        }
+    }
+    Ok(room)
 }
 
 /// Volumes that were removed, and whose removal is not done: how many of their inodes are still there.

@@ -32,9 +32,10 @@ use crate::files::remove;
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{LeftLayouts, LeftLocks, LeftRanges, LeftStates, decode};
+use crate::volume::{quota, removal};
 use crate::{
     ClientId, DelegationState, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId, State, StateId, VolumeId,
-    keys, read, slot, volume,
+    keys, read, slot,
 };
 
 /// Removes as many leftovers as one command may.
@@ -51,7 +52,10 @@ pub(crate) fn remove(plan: &mut Plan<'_>) -> Result<Reply, Stop> {
             2 => remove_set(plan, keys::number(&key, 9), decode(&key, &value)?)?,
             3 => remove_locks(plan, StateId(keys::number(&key, 9)), decode(&key, &value)?)?,
             4 => remove_layouts(plan, ClientId(keys::number(&key, 9)), decode(&key, &value)?)?,
-            5 => volume::remove_some(plan, VolumeId(keys::number(&key, 9) as u32))?,
+            5 => removal::remove_some(plan, VolumeId(keys::number(&key, 9) as u32))?,
+            // A count sees inodes as they are after the command.
+            6 if plan.has_touched_none() => quota::count_some(plan, VolumeId(keys::number(&key, 9) as u32))?,
+            6 => false,
             _ => return Err(Broken("a leftover is of no known kind").into()),
         };
         if !is_done {

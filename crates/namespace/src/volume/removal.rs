@@ -28,7 +28,7 @@ pub(crate) struct LeftVolume {
 }
 
 /// Tables whose records are looked for, in this order: the entries first, of which a directory may have millions.
-const TABLES: [u8; 3] = [keys::NAMES, keys::COOKIES, keys::INODES];
+const TABLES: [u8; 4] = [keys::NAMES, keys::COOKIES, keys::USAGES, keys::INODES];
 
 /// Indexes of the states of a file. Locks go before their open.
 const STATES: [u8; 4] = [keys::LOCK_STATES, keys::LAYOUTS, keys::DELEGATIONS, keys::OPENS];
@@ -52,7 +52,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], force: bool
     if !force && is_open(plan, id)? {
         return Err(Error::FilesOpen.into());
     }
-    if !force && volume.inodes > 1 {
+    if !force && volume.usage.inodes > 1 {
         return Err(Error::NotEmpty.into());
     }
     entry::take(plan, &mut dir, name, found)?;
@@ -63,7 +63,8 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], force: bool
     change_volumes(plan, dir.id.volume(), |count| count.checked_sub(1))?;
     forget(plan, id)?;
     let (at, _) = keys::of_volume(TABLES[0], id);
-    plan.put(&keys::left_volume(id), &LeftVolume { inodes: volume.inodes, at })?;
+    plan.put(&keys::left_volume(id), &LeftVolume { inodes: volume.usage.inodes, at })?;
+    plan.delete(&keys::left_count(id));
     if remove_some(plan, id)? {
         plan.delete(&keys::left_volume(id));
     }
@@ -109,6 +110,14 @@ fn remove_record(plan: &mut Plan<'_>, tag: u8, key: &[u8]) -> Result<bool, Stop>
         files::remove::discard(plan, &inode)?;
     }
     Ok(true)
+}
+
+/// Counts inodes that are deleted.
+pub(super) fn settle(plan: &mut Plan<'_>, id: VolumeId, inodes: i64) -> Result<(), Stop> {
+    // Without a mark its removal ended in this command.
+    let Some(mut left) = read::left_volume(plan.view(), id)? else { return Ok(()) };
+    left.inodes = left.inodes.checked_add_signed(inodes).ok_or(Broken("inodes go that were not counted"))?;
+    Ok(plan.put(&keys::left_volume(id), &left)?)
 }
 
 /// True if a client has a file of the volume open.

@@ -16,6 +16,8 @@ pub struct Picture {
     inodes_counted: u64,
     volumes: Vec<Volume>,
     removed_volumes: Vec<(VolumeId, u64)>,
+    usages: BTreeMap<VolumeId, Vec<(Subject, Usage)>>,
+    rooms: BTreeMap<InodeId, u64>,
     entries: BTreeMap<InodeId, Vec<Entry>>,
     inline_data: BTreeMap<InodeId, Vec<u8>>,
     names_found: BTreeMap<(InodeId, Vec<u8>), InodeId>,
@@ -79,6 +81,9 @@ const LOCK_TESTS: [(LockKind, u64, u64); 4] = [
     (LockKind::Read, 12, 13),
 ];
 
+/// When there is asked for room: in the middle of a case.
+const LATER: Time = Time { seconds: 70, nanoseconds: 0 };
+
 impl Picture {
     /// `plain` only tells which inodes to ask about besides those that can be reached.
     pub fn of_view(view: &dyn View, plain: &Plain) -> Self {
@@ -109,6 +114,12 @@ impl Picture {
                 picture.entries.insert(id, entries);
                 picture.stripe_policies.insert(id, read::stripe_policy(view, id).expect("reads"));
             }
+        }
+        for volume in &picture.volumes {
+            picture.usages.insert(volume.id, read::usages(view, volume.id).expect("reads"));
+        }
+        for inode in picture.inodes.values() {
+            picture.rooms.insert(inode.id, read::room_bytes(view, inode, LATER).expect("reads"));
         }
         for id in read::clients(view).expect("reads") {
             let client = read::client(view, id).expect("reads").expect("it is listed");
@@ -182,6 +193,8 @@ impl Picture {
             chains: plain.chains.values().map(|chain| plain.present_chain(chain)).collect(),
             ..Picture::default()
         };
+        picture.usages = plain.volumes.keys().map(|id| (*id, plain.usages(*id))).collect();
+        picture.rooms = plain.nodes.keys().map(|id| (*id, plain.room(*id, LATER))).collect();
         for id in plain.nodes.keys().filter(|id| plain.is_directory(**id)) {
             picture.entries.insert(*id, Vec::new());
             picture.stripe_policies.insert(*id, plain.stripe_policy(*id));
@@ -312,6 +325,8 @@ impl Picture {
             part("inodes counted", &self.inodes_counted, &expected.inodes_counted),
             part("volumes", &self.volumes, &expected.volumes),
             part("removed volumes", &self.removed_volumes, &expected.removed_volumes),
+            part("usages", &self.usages, &expected.usages),
+            part("rooms", &self.rooms, &expected.rooms),
             part("entries", &self.entries, &expected.entries),
             part("inline data", &self.inline_data, &expected.inline_data),
             part("names found", &self.names_found, &expected.names_found),

@@ -20,6 +20,7 @@ mod names;
 mod once;
 mod opens;
 mod pools;
+mod quotas;
 mod replay;
 mod small_files;
 mod space_used;

@@ -7,7 +7,7 @@ use crate::world::*;
 /// Volume, inodes in it, and volumes in it.
 fn counts(w: &World) -> Vec<(u32, u64, u32)> {
     let volumes = read::volumes(&*w.view()).unwrap();
-    volumes.iter().map(|volume| (volume.id.0, volume.inodes, volume.volumes)).collect()
+    volumes.iter().map(|volume| (volume.id.0, volume.usage.inodes, volume.volumes)).collect()
 }
 
 fn opens(w: &World, path: &str) -> bool {

@@ -235,6 +235,21 @@ impl World {
         }
     }
 
+    pub fn limit(&mut self, volume: VolumeId, subject: Subject, limits: Limits) -> Outcome {
+        self.apply(Command::SetLimits { volume, subject, limits })
+    }
+
+    pub fn name_of(&self, dir: InodeId, inode: InodeId) -> String {
+        let name = read::name_of(&*self.view(), dir, inode).expect("reads").expect("is there");
+        String::from_utf8(name).expect("a test's name")
+    }
+
+    /// Bytes and inodes.
+    pub fn usage(&self, volume: VolumeId, subject: Subject) -> (u128, u64) {
+        let usage = read::usage(&*self.view(), volume, subject).expect("reads").expect("is a volume");
+        (usage.bytes, usage.inodes)
+    }
+
     pub fn remove_volume(&mut self, path: &str, force: bool) -> Outcome {
         let (dir, name) = self.split(path);
         self.apply(Command::RemoveVolume { dir, name, force })

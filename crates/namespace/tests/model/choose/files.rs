@@ -188,6 +188,9 @@ impl Chooser<'_> {
     }
 
     pub(super) fn command_of_volume(&mut self) -> Command {
+        if self.pick(3) == 2 {
+            return self.set_limits();
+        }
         let (dir, name) = (self.dir(), self.name());
         if self.pick(3) < 2 {
             let attributes =
@@ -203,6 +206,23 @@ impl Chooser<'_> {
             Some((dir, name)) if !self.seldom(4) => Command::RemoveVolume { dir, name: name.clone(), force },
             _ => Command::RemoveVolume { dir, name, force },
         }
+    }
+
+    fn set_limits(&mut self) -> Command {
+        let volumes = self.plain.volumes.keys().copied();
+        let volume = if self.seldom(12) { None } else { self.any(volumes) }.unwrap_or(VolumeId(1000));
+        let id = self.one([1, 2, 3, 4]);
+        let subject = self.one([Subject::Volume, Subject::User(id), Subject::Group(id)]);
+        let limits = Limits {
+            bytes_hard: self.one([0, 0, 8192, 20_000, 1 << 40]),
+            bytes_soft: self.one([0, 0, 1, 4096, 10_000]),
+            inodes_hard: self.one([0, 0, 4, 8, 20]),
+            inodes_soft: self.one([0, 0, 2, 5]),
+            grace_seconds: self.one([0, 3, 20, 1000]),
+        };
+        // Seldom any, so that there is room for all else.
+        let limits = if self.pick(3) == 2 { limits } else { Limits::default() };
+        Command::SetLimits { volume, subject, limits }
     }
 
     pub(super) fn command_of_xattr(&mut self) -> Command {

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 50] = [
+const COMMANDS: [&str; 51] = [
     "Create",
     "Link",
     "Remove",
@@ -64,11 +64,12 @@ const COMMANDS: [&str; 50] = [
     "SpaceUsed",
     "MakeVolume",
     "RemoveVolume",
+    "SetLimits",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, `NoXattrRoom`, which
 /// takes 256 KiB, and `TooManyVolumes` and `TooManyInodes`.
-const REFUSALS: [&str; 38] = [
+const REFUSALS: [&str; 39] = [
     "NoEntry",
     "Exists",
     "Stale",
@@ -107,6 +108,7 @@ const REFUSALS: [&str; 38] = [
     "NotVolume",
     "HoldsVolumes",
     "FilesOpen",
+    "Quota",
 ];
 
 impl Coverage {

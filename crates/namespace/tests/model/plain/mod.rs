@@ -113,6 +113,15 @@ pub enum Content {
     Other(Kind),
 }
 
+/// Whether a command may be refused for a limit.
+fn is_limited(command: &Command) -> bool {
+    match command {
+        Command::Create(_) | Command::Open(_) => true,
+        Command::WriteInline { .. } | Command::SetAttributes { .. } => true,
+        _ => false,
+    }
+}
+
 impl Plain {
     pub fn new(stamp: &Stamp) -> Self {
         let root = Node {
@@ -134,7 +143,7 @@ impl Plain {
             random: stamp.random,
             caller: None,
             nodes: BTreeMap::from([(InodeId(2), root)]),
-            volumes: BTreeMap::from([(VolumeId(0), PlainVolume { next_inode: 3, created: stamp.time })]),
+            volumes: BTreeMap::from([(VolumeId(0), PlainVolume::new(3, stamp.time))]),
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
             opens: BTreeMap::new(),
@@ -202,7 +211,13 @@ impl Plain {
                 self.contended.insert(inode);
                 reply
             }
-            Ok(reply) => reply,
+            Ok(reply) => match self.settle(&before, is_limited(command)) {
+                Ok(()) => reply,
+                Err(error) => {
+                    *self = before;
+                    Reply::Refused(error)
+                }
+            },
             Err(error) => {
                 *self = before; // whatever it had begun to do
                 Reply::Refused(error)
@@ -290,6 +305,7 @@ impl Plain {
             }
             Command::MakeVolume(new) => self.make_volume(&new),
             Command::RemoveVolume { dir, name, force } => self.remove_volume(dir, &name, force),
+            Command::SetLimits { volume, subject, limits } => self.set_limits(volume, subject, limits),
             Command::ServerStarts { .. } => unreachable!("the stories of `once` tell of metaservers"),
         }
     }

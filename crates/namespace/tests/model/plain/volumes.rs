@@ -1,5 +1,7 @@
 //! The model's volumes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use namespace::*;
 
 use super::{Content, Node, Outcome, Plain};
@@ -9,6 +11,28 @@ use super::{Content, Node, Outcome, Plain};
 pub struct PlainVolume {
     pub next_inode: u64,
     pub created: Time,
+    pub limits: BTreeMap<Subject, Limits>,
+    /// Since when there are more bytes and inodes than the soft limits.
+    pub over: BTreeMap<Subject, (Option<Time>, Option<Time>)>,
+    /// Whether users and groups are counted.
+    pub owners: bool,
+}
+
+impl PlainVolume {
+    pub fn new(next_inode: u64, created: Time) -> Self {
+        let (limits, over) = (BTreeMap::new(), BTreeMap::new());
+        Self { next_inode, created, limits, over, owners: false }
+    }
+}
+
+/// What `du` shows of an inode.
+fn used(node: &Node) -> u64 {
+    match &node.content {
+        Content::File { place: DataPlace::Striped, space_used, .. } => space_used.next_multiple_of(4096),
+        Content::File { written, .. } => written.next_multiple_of(512),
+        Content::Directory { .. } => 4096,
+        _ => 0,
+    }
 }
 
 impl Plain {
@@ -16,15 +40,122 @@ impl Plain {
         let one = |(id, volume): (&VolumeId, &PlainVolume)| {
             let within =
                 |root: &VolumeId| *root != VolumeId::FIRST && self.parent(root.root()).volume() == *id;
+            let all = InodeId(u64::MAX);
             Volume {
                 id: *id,
                 next_inode: volume.next_inode,
-                inodes: self.nodes.keys().filter(|inode| inode.volume() == *id).count() as u64,
                 volumes: self.volumes.keys().filter(|root| within(root)).count() as u32,
                 created: volume.created,
+                usage: self.usage(*id, Subject::Volume),
+                counted: Counted { bytes: all, owners: volume.owners.then_some(all) },
+                limited: volume
+                    .limits
+                    .iter()
+                    .filter(|(of, limits)| **of != Subject::Volume && **limits != Limits::default())
+                    .count() as u32,
             }
         };
         self.volumes.iter().map(one).collect()
+    }
+
+    /// The users and groups that something is known of.
+    pub fn usages(&self, id: VolumeId) -> Vec<(Subject, Usage)> {
+        let volume = &self.volumes[&id];
+        if !volume.owners {
+            return vec![];
+        }
+        let mut subjects: BTreeSet<Subject> = volume.limits.keys().copied().collect();
+        for (_, node) in self.nodes.iter().filter(|(inode, _)| inode.volume() == id) {
+            subjects.extend([Subject::User(node.uid), Subject::Group(node.gid)]);
+        }
+        subjects.remove(&Subject::Volume);
+        let all = subjects.into_iter().map(|subject| (subject, self.usage(id, subject)));
+        all.filter(|(_, usage)| *usage != Usage::default()).collect()
+    }
+
+    fn usage(&self, id: VolumeId, subject: Subject) -> Usage {
+        let volume = &self.volumes[&id];
+        let is_of = |node: &Node| match subject {
+            Subject::Volume => true,
+            Subject::User(uid) => node.uid == uid,
+            Subject::Group(gid) => node.gid == gid,
+        };
+        let nodes = self.nodes.range(InodeId(u64::from(id.0) << 40)..InodeId((u64::from(id.0) + 1) << 40));
+        let nodes: Vec<&Node> = nodes.map(|(_, node)| node).filter(|node| is_of(node)).collect();
+        let (bytes_over, inodes_over) = volume.over.get(&subject).copied().unwrap_or_default();
+        Usage {
+            bytes: nodes.iter().map(|node| u128::from(used(node))).sum(),
+            inodes: nodes.len() as u64,
+            limits: volume.limits.get(&subject).copied().unwrap_or_default(),
+            bytes_over,
+            inodes_over,
+        }
+    }
+
+    /// All that may have a limit.
+    fn limited(&self) -> Vec<(VolumeId, Subject)> {
+        let of = |(id, volume): (&VolumeId, &PlainVolume)| {
+            let id = *id;
+            volume.limits.keys().map(move |subject| (id, *subject)).collect::<Vec<_>>()
+        };
+        self.volumes.iter().flat_map(of).collect()
+    }
+
+    /// After a command: who is above a soft limit now, and whether `before` may become this.
+    pub(super) fn settle(&mut self, before: &Plain, is_limited: bool) -> Result<(), Error> {
+        for (id, subject) in self.limited() {
+            let usage = self.usage(id, subject);
+            let since = |over: Option<Time>, has, soft| {
+                (soft > 0 && has > u128::from(soft)).then(|| over.unwrap_or(self.now))
+            };
+            let bytes = since(usage.bytes_over, usage.bytes, usage.limits.bytes_soft);
+            let inodes = since(usage.inodes_over, usage.inodes.into(), usage.limits.inodes_soft);
+            let had =
+                if before.volumes.contains_key(&id) { before.usage(id, subject) } else { Usage::default() };
+            let is_late =
+                |over: Option<Time>| over.is_some_and(|over| self.late(over, &usage.limits, self.now));
+            let is_above = |has: u128, hard: u64, over| hard > 0 && has > hard.into() || is_late(over);
+            let grows = usage.bytes > had.bytes && is_above(usage.bytes, usage.limits.bytes_hard, bytes)
+                || usage.inodes > had.inodes
+                    && is_above(usage.inodes.into(), usage.limits.inodes_hard, inodes);
+            if is_limited && grows {
+                return Err(Error::Quota);
+            }
+            self.volumes.get_mut(&id).expect("is").over.insert(subject, (bytes, inodes));
+        }
+        Ok(())
+    }
+
+    fn late(&self, over: Time, limits: &Limits, now: Time) -> bool {
+        now.seconds - over.seconds >= i64::from(limits.grace_seconds)
+    }
+
+    /// How many bytes a file may still grow by.
+    pub fn room(&self, inode: InodeId, now: Time) -> u64 {
+        let node = &self.nodes[&inode];
+        let subjects = [Subject::Volume, Subject::User(node.uid), Subject::Group(node.gid)];
+        let room = |subject| {
+            let usage = self.usage(inode.volume(), subject);
+            let late = usage.bytes_over.is_some_and(|over| self.late(over, &usage.limits, now));
+            let limit = if late { usage.limits.bytes_soft } else { usage.limits.bytes_hard };
+            if limit == 0 {
+                u64::MAX
+            } else {
+                limit.saturating_sub(u64::try_from(usage.bytes).unwrap_or(u64::MAX))
+            }
+        };
+        subjects.into_iter().map(room).min().expect("three")
+    }
+
+    pub(super) fn set_limits(&mut self, id: VolumeId, subject: Subject, limits: Limits) -> Outcome {
+        let is_odd = |soft: u64, hard: u64| hard > 0 && soft > hard;
+        if is_odd(limits.bytes_soft, limits.bytes_hard) || is_odd(limits.inodes_soft, limits.inodes_hard) {
+            return Err(Error::Invalid);
+        }
+        let volume = self.volumes.get_mut(&id).ok_or(Error::Stale)?;
+        volume.limits.insert(subject, limits);
+        volume.owners |= subject != Subject::Volume;
+        Ok(Reply::Done)
     }
 
     pub(super) fn next_inode(&mut self, id: VolumeId) -> InodeId {
@@ -40,7 +171,7 @@ impl Plain {
         }
         let id = VolumeId(self.next_volume);
         self.next_volume += 1;
-        self.volumes.insert(id, PlainVolume { next_inode: 2, created: self.now });
+        self.volumes.insert(id, PlainVolume::new(2, self.now));
         let root = self.next_inode(id);
         let content = Content::Directory { entries: Default::default(), next_cookie: 3, stripe: None };
         let node = Node {
