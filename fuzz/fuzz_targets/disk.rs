@@ -301,7 +301,7 @@ fn afterwards() -> Vec<Proposal> {
             to_dir: InodeId(4),
             to: b"t".to_vec(),
         },
-        Command::Wrote { inode: InodeId(3), end: 50, epoch: 1 },
+        Command::Wrote { inode: InodeId(3), end: 50, bytes: 50, epoch: 1 },
         Command::LayoutCommit {
             client,
             inode: InodeId(3),

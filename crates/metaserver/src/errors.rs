@@ -76,6 +76,8 @@ pub enum FileError {
     Io,
     /// No free space.
     NoSpace,
+    /// Above a limit of the volume, the user or the group.
+    Quota,
     /// A share reservation denies the access to the data.
     Locked,
     /// The owner's or group's name is unknown.
@@ -113,6 +115,7 @@ impl From<Error> for FileError {
             // A root of a volume is an administrator's.
             Error::Permission | Error::VolumeRoot => Self::Permission,
             Error::OtherVolume => Self::OtherFileSystem,
+            Error::Quota => Self::Quota,
             Error::LayoutUnavailable => Self::LayoutUnavailable,
             Error::NoXattr => Self::NoXattr,
             Error::XattrTooBig => Self::XattrTooBig,
@@ -217,6 +220,7 @@ impl From<FileError> for Status {
             FileError::OtherFileSystem => Status::XDev,
             FileError::Io => Status::Io,
             FileError::NoSpace => Status::NoSpc,
+            FileError::Quota => Status::DQuot,
             FileError::Locked => Status::Locked,
             FileError::BadOwner => Status::BadOwner,
             FileError::NotSupported => Status::NotSupp,
@@ -292,6 +296,7 @@ impl From<FileError> for nfs3::Status {
             FileError::OtherFileSystem => Status::Xdev,
             FileError::Io => Status::Io,
             FileError::NoSpace => Status::NoSpc,
+            FileError::Quota => Status::DQuot,
             FileError::NotSupported => Status::NotSupp,
             FileError::BadCharacter
             | FileError::BadOwner

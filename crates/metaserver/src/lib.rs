@@ -33,6 +33,7 @@ pub use admin::status;
 pub use admin::{
     ApplyReport, ExportChange, ExportReport, NewStripe, StripeReport, TargetChange, VolumeReport,
 };
+pub use admin::{NewLimits, QuotaOf, QuotaReport};
 pub use attributes::idmap::Idmap;
 pub use data::Data;
 pub use data::orphans::CleanReport;

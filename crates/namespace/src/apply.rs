@@ -283,7 +283,9 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Remove { dir, name, expect } => remove::remove(plan, *dir, name, *expect),
         Command::Rename { from_dir, from, to_dir, to } => rename::rename(plan, *from_dir, from, *to_dir, to),
         Command::SetAttributes { inode, set } => set_attributes::set_attributes(plan, *inode, set),
-        Command::Wrote { inode, end, epoch } => set_attributes::wrote(plan, *inode, *end, *epoch),
+        Command::Wrote { inode, end, bytes, epoch } => {
+            set_attributes::wrote(plan, *inode, *end, *bytes, *epoch)
+        }
         Command::WriteInline { inode, offset, data } => inline::write(plan, *inode, *offset, data),
         Command::Migrate { inode, made } => inline::migrate(plan, *inode, *made),
         Command::Migrated { inode, layout, epoch } => inline::migrated(plan, *inode, *layout, *epoch),

@@ -122,10 +122,10 @@ pub enum Command {
     Rename { from_dir: InodeId, from: Vec<u8>, to_dir: InodeId, to: Vec<u8> },
     /// Changes attributes. A new size leaves a deferred operation, see [`crate::DeferredOp`].
     SetAttributes { inode: InodeId, set: SetAttributes },
-    /// Data were written through a metaserver: the size of the file is at least `end`. Refused with `Delay`
+    /// Data were written through a metaserver: `bytes`, and the size of the file is at least `end`. Refused with `Delay`
     /// if the file's epoch is not `epoch`, its value before the data were sent: a truncation may have deleted
     /// the data.
-    Wrote { inode: InodeId, end: u64, epoch: u32 },
+    Wrote { inode: InodeId, end: u64, bytes: u64, epoch: u32 },
     /// Writes inline data of a small file. Refused with `Delay` if its data are not inline any more, with
     /// `TooLarge` beyond [`crate::INLINE_BYTES_MAX`].
     WriteInline { inode: InodeId, offset: u64, data: Bytes },

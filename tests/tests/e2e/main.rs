@@ -35,6 +35,7 @@ mod old_files;
 mod operator;
 mod pjdfstest;
 mod postgres;
+mod quotas;
 mod ranges;
 mod real_client;
 mod recall;

@@ -99,6 +99,49 @@ pub(crate) struct Stripe {
     pub set_on: Option<String>,
 }
 
+/// Body of `PUT /quota`. A limit that is `None` stays; 0 is no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QuotaRequest {
+    /// Path of the volume.
+    pub path: String,
+    /// Name or number of a user in it.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Name or number of a group in it.
+    #[serde(default)]
+    pub group: Option<String>,
+    #[serde(default)]
+    pub bytes_hard: Option<u64>,
+    #[serde(default)]
+    pub bytes_soft: Option<u64>,
+    #[serde(default)]
+    pub files_hard: Option<u64>,
+    #[serde(default)]
+    pub files_soft: Option<u64>,
+    #[serde(default)]
+    pub grace_seconds: Option<u32>,
+}
+
+/// Usage and limits in the answer to `GET /quotas`: of a volume, or of a user or group in it. A limit of 0 is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Quota {
+    pub path: String,
+    pub user: Option<String>,
+    pub group: Option<String>,
+    pub bytes: u64,
+    pub bytes_hard: u64,
+    pub bytes_soft: u64,
+    pub files: u64,
+    pub files_hard: u64,
+    pub files_soft: u64,
+    pub grace_seconds: u32,
+    /// Seconds until a soft limit becomes a hard one.
+    pub grace_left: Option<u64>,
+    /// False while the volume is being counted.
+    pub is_counted: bool,
+}
+
 /// Body of `PUT /volume`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +176,8 @@ pub(crate) struct Volume {
     pub path: Option<String>,
     /// Files, directories and all else in it.
     pub inodes: u64,
+    /// Bytes in it, as `du` shows them.
+    pub bytes: u64,
     /// Volumes in it.
     pub volumes: u32,
     /// Time of its creation, in seconds since 1970.

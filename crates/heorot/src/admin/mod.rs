@@ -10,6 +10,7 @@ pub(crate) mod metrics;
 pub(crate) mod nodes;
 pub(crate) mod place;
 pub(crate) mod pools;
+pub(crate) mod quotas;
 pub(crate) mod server;
 pub(crate) mod settings;
 pub(crate) mod socket;

@@ -17,8 +17,8 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
 async fn volumes(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<Volume>>, Refused> {
     let reports = in_time(metaserver(&admin)?.volumes_report()).await?.map_err(refused)?;
     let shown = |report: metaserver::VolumeReport| {
-        let metaserver::VolumeReport { id, path, inodes, volumes, created } = report;
-        Volume { id, path, inodes, volumes, created: created.map(|time| time.seconds) }
+        let metaserver::VolumeReport { id, path, inodes, bytes, volumes, created } = report;
+        Volume { id, path, inodes, bytes, volumes, created: created.map(|time| time.seconds) }
     };
     Ok(Json(reports.into_iter().map(shown).collect()))
 }

@@ -5,6 +5,7 @@ pub(crate) mod bench_program;
 mod documented;
 pub(crate) mod manual;
 mod pools;
+mod quotas;
 pub(crate) mod settings;
 mod setup;
 pub(crate) mod table;
@@ -19,6 +20,7 @@ use crate::admin::place::AdminArgs;
 use crate::cli::bench_program::BenchProgramArgs;
 use crate::cli::manual::{CompletionsArgs, ManArgs};
 pub(crate) use crate::cli::pools::{PoolCommand, StripeCommand};
+pub(crate) use crate::cli::quotas::QuotaCommand;
 pub(crate) use crate::cli::settings::{ExportCommand, GetArgs, ServiceAddressCommand, SetArgs};
 pub(crate) use crate::cli::setup::{InitArgs, NODE_DIR, NodeJoinArgs, NodeSetupArgs, Role, RunArgs};
 pub(crate) use crate::cli::volumes::VolumeCommand;
@@ -92,6 +94,9 @@ pub(crate) enum Command {
     /// Show, make or remove volumes: trees with a file system id of their own, at any place in the name space
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Show what volumes, users and groups have, or set how much they may have
+    #[command(subcommand)]
+    Quota(QuotaCommand),
     /// Show or change exports: the directories that clients may mount, their networks and rules
     #[command(subcommand)]
     Export(ExportCommand),

@@ -7,6 +7,7 @@ pub(crate) mod clean;
 pub(crate) mod export;
 pub(crate) mod node;
 pub(crate) mod pool;
+pub(crate) mod quota;
 pub(crate) mod rebalance;
 pub(crate) mod restore;
 pub(crate) mod settings;

@@ -1,5 +1,7 @@
 //! `heorot volume …`.
 
+use host::size;
+
 use crate::admin::api::{Done, Stripe, StripeRequest, Volume, VolumeRequest};
 use crate::admin::client::AdminClient;
 use crate::cli::VolumeCommand;
@@ -71,14 +73,14 @@ fn show(volumes: &[Volume], json: bool) -> Result<(), Failure> {
 }
 
 fn table(volumes: &[Volume]) -> String {
-    let mut rows = vec![["volume", "files", "volumes in it", "id"].map(String::from).to_vec()];
-    for Volume { id, path, inodes, volumes, created: _ } in volumes {
+    let mut rows = vec![["volume", "files", "used", "volumes in it", "id"].map(String::from).to_vec()];
+    for Volume { id, path, inodes, bytes, volumes, created: _ } in volumes {
         let path = path.clone().unwrap_or_else(|| "(removed; its files are being deleted)".into());
         // Its root is none of its files.
         let files = inodes.saturating_sub(1);
-        rows.push(vec![path, files.to_string(), volumes.to_string(), id.to_string()]);
+        rows.push(vec![path, files.to_string(), size::show(*bytes), volumes.to_string(), id.to_string()]);
     }
-    aligned(&rows, 1..=3)
+    aligned(&rows, 1..=4)
 }
 
 #[cfg(test)]
@@ -91,14 +93,15 @@ mod tests {
             id,
             path: path.map(Into::into),
             inodes,
+            bytes: inodes << 12,
             volumes: u32::from(id == 0),
             created: Some(0),
         };
         let expected = "\
-volume                                   files  volumes in it  id
-/                                          100              1   0
-/home                                        0              0   7
-(removed; its files are being deleted)  123455              0   3
+volume                                   files       used  volumes in it  id
+/                                          100    404 KiB              1   0
+/home                                        0      4 KiB              0   7
+(removed; its files are being deleted)  123455  482.2 MiB              0   3
 ";
         let shown =
             table(&[volume(0, Some("/"), 101), volume(7, Some("/home"), 1), volume(3, None, 123_456)]);

@@ -22,6 +22,8 @@ pub struct VolumeReport {
     pub path: Option<String>,
     /// Files, directories and all else in it; of a removed one those that are still there.
     pub inodes: u64,
+    /// Bytes in it, as `du` shows them; of a removed one 0.
+    pub bytes: u64,
     /// Volumes in it.
     pub volumes: u32,
     /// Time of its creation.
@@ -44,14 +46,16 @@ impl Metaserver {
         self.cluster.agree().await?;
         let view = self.machine.view().map_err(server_failed)?;
         let mut reports = Vec::new();
-        for Volume { id, inodes, volumes, created, next_inode: _ } in read::volumes(&*view)? {
+        for Volume { id, usage, volumes, created, .. } in read::volumes(&*view)? {
             let path = self.admission.path_of_directory(&*view, id.root()).map_err(server_failed)?;
+            let (inodes, path, created) = (usage.inodes, Some(path), Some(created));
             reports.push(VolumeReport {
                 id: id.0,
-                path: Some(path),
+                path,
                 inodes,
+                bytes: usage.bytes_shown(),
                 volumes,
-                created: Some(created),
+                created,
             });
         }
         let removed = read::removed_volumes(&*view)?.into_iter();
@@ -59,6 +63,7 @@ impl Metaserver {
             id,
             path: None,
             inodes,
+            bytes: 0,
             volumes: 0,
             created: None,
         }));
@@ -126,7 +131,7 @@ impl Metaserver {
             let place = self.place_of_volume(&*view, path)?;
             let root = read::lookup(&*view, place.dir, &place.name)?;
             let volume = root.map(|root| read::volume(&*view, root.volume())).transpose()?.flatten();
-            (place, volume.map_or(0, |volume| volume.inodes.saturating_sub(1)))
+            (place, volume.map_or(0, |volume| volume.usage.inodes.saturating_sub(1)))
         };
         let remove = Command::RemoveVolume { dir, name, force };
         self.state.propose(None, remove).await.map_err(|error| match error {

@@ -90,6 +90,16 @@ impl Idmap {
         names.ids.get(name.as_bytes()).copied().filter(|_| ours).ok_or(FileError::BadOwner)
     }
 
+    /// User with this name, without a domain, or with this number.
+    pub(crate) fn user_here(&self, name: &str) -> Option<u32> {
+        number(name).or_else(|| self.users.ids.get(name.as_bytes()).copied())
+    }
+
+    /// Group with this name, without a domain, or with this number.
+    pub(crate) fn group_here(&self, name: &str) -> Option<u32> {
+        number(name).or_else(|| self.groups.ids.get(name.as_bytes()).copied())
+    }
+
     /// Name of a user in replies.
     pub(crate) fn user_name(&self, id: u32) -> Bytes {
         name(&self.users, id)

@@ -4,6 +4,7 @@ pub(crate) mod idmap;
 pub(crate) mod locations;
 pub(crate) mod nfs3;
 pub(crate) mod nfs4;
+pub(crate) mod room;
 pub(crate) mod setattr;
 pub(crate) mod xattrs;
 

@@ -4,7 +4,6 @@ use namespace::{Inode, InodeId, Kind, SetAttributes, read};
 use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, WccAttr};
 
 use crate::attributes::Attributes;
-use crate::attributes::nfs4::used_bytes;
 use crate::errors::FileError;
 use crate::files::make::Asked;
 use crate::user::User;
@@ -48,7 +47,7 @@ impl Attributes {
             uid: inode.uid,
             gid: inode.gid,
             size: inode.size,
-            used: used_bytes(inode),
+            used: inode.used_bytes(),
             rdev,
             fsid: self.machine.fsid(inode.id),
             fileid: inode.id.0,

@@ -1,6 +1,6 @@
 //! Conversion of an inode's attributes to NFSv4 (RFC 8881, section 5), and of attributes to set.
 
-use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, SetAttributes, Time, read};
+use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, SetAttributes, Time};
 use store::View;
 use wire::nfs4::fattr::{ChangeAttrType, SetTime, ThresholdItem};
 use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr};
@@ -8,26 +8,31 @@ use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, Sp
 use crate::attributes::Attributes;
 use crate::attributes::idmap::Idmap;
 use crate::compound::Context;
-use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::files::make::Asked;
 
-/// Block size for space used: files take whole blocks.
-pub(crate) const BLOCK_BYTES: u64 = 4096;
-/// Block size for inline data, which are packed closely: the unit of `st_blocks`.
-const SMALL_BLOCK_BYTES: u64 = 512;
 /// Maximum length of a name.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
 /// Maximum of names of one inode.
 pub(crate) const LINKS_MAX: u32 = 65_000;
 /// Maximum payload of one READ or WRITE.
 pub(crate) const IO_BYTES_MAX: u64 = 1 << 20;
-/// Number of inodes for `df -i`. There is no such limit, but tools divide by it.
-pub(crate) const INODES_MAX: u64 = 1 << 40;
 /// FSCHARSET_CAP4_CONTAINS_NON_UTF8: names are bytes (RFC 8881, section 14.4).
 const CONTAINS_NON_UTF8: u32 = 1;
 /// Alignment of the offsets of a CLONE: the block size of every file system that supports reflinks.
 pub(crate) const CLONE_BLOCK_BYTES: u32 = 4096;
+
+/// Attributes of the room in a file system.
+const OF_ROOM: Bitmap = Bitmap::of(&[
+    attr::SPACE_AVAIL,
+    attr::SPACE_FREE,
+    attr::SPACE_TOTAL,
+    attr::FILES_AVAIL,
+    attr::FILES_FREE,
+    attr::FILES_TOTAL,
+]);
+/// Attributes of limits.
+const OF_QUOTA: Bitmap = Bitmap::of(&[attr::QUOTA_AVAIL_HARD, attr::QUOTA_AVAIL_SOFT, attr::QUOTA_USED]);
 
 /// Attributes that GETATTR returns.
 pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
@@ -65,6 +70,9 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::NUMLINKS,
     attr::OWNER,
     attr::OWNER_GROUP,
+    attr::QUOTA_AVAIL_HARD,
+    attr::QUOTA_AVAIL_SOFT,
+    attr::QUOTA_USED,
     attr::RAWDEV,
     attr::SPACE_AVAIL,
     attr::SPACE_FREE,
@@ -244,22 +252,6 @@ fn wire_time(t: Time) -> nfs4::Time {
     nfs4::Time { seconds: t.seconds, nanoseconds: t.nanoseconds }
 }
 
-/// Used space in bytes, as shown by `du`.
-pub(crate) fn used_bytes(inode: &Inode) -> u64 {
-    match inode.kind {
-        Kind::File(file) => {
-            let (bytes, block) = match file.data {
-                DataPlace::Inline | DataPlace::Migrating => (inode.written, SMALL_BLOCK_BYTES),
-                // What was told is of whole blocks; what was appended since is not.
-                DataPlace::Striped => (inode.space_used, BLOCK_BYTES),
-            };
-            bytes.div_ceil(block).saturating_mul(block)
-        }
-        Kind::Directory(_) => BLOCK_BYTES,
-        _ => 0,
-    }
-}
-
 fn file_type(kind: &Kind) -> FileType {
     match kind {
         Kind::File(_) => FileType::Regular,
@@ -294,19 +286,17 @@ impl Attributes {
         if wanted.contains(attr::FILEHANDLE) {
             attrs.filehandle = Some(FileHandle::from(self.machine.handle(via, inode.id, inode.generation)));
         }
-        let space = [attr::SPACE_AVAIL, attr::SPACE_FREE, attr::SPACE_TOTAL];
-        if space.iter().any(|number| wanted.contains(*number)) {
-            let (total, free) = self.cluster.data_servers.space();
-            attrs.space_total = Some(total);
-            attrs.space_free = Some(free);
-            attrs.space_avail = Some(free);
+        if !wanted.intersection(&OF_ROOM).is_empty() {
+            let room = self.room(view, inode)?;
+            (attrs.space_total, attrs.space_free) = (Some(room.bytes_total), Some(room.bytes_free));
+            (attrs.files_total, attrs.files_free) = (Some(room.inodes_total), Some(room.inodes_free));
+            (attrs.space_avail, attrs.files_avail) = (attrs.space_free, attrs.files_free);
         }
-        let files = [attr::FILES_AVAIL, attr::FILES_FREE, attr::FILES_TOTAL];
-        if files.iter().any(|number| wanted.contains(*number)) {
-            let used = read::counts(view).map_err(store_failed)?;
-            attrs.files_total = Some(INODES_MAX);
-            attrs.files_free = Some(INODES_MAX.saturating_sub(used));
-            attrs.files_avail = attrs.files_free;
+        if !wanted.intersection(&OF_QUOTA).is_empty() {
+            let quota = self.quota(view, inode)?;
+            attrs.quota_avail_hard = Some(quota.available_hard);
+            attrs.quota_avail_soft = Some(quota.available_soft);
+            attrs.quota_used = Some(quota.used);
         }
         let local = context.connection.local();
         if wanted.contains(attr::FS_LOCATIONS) {
@@ -383,7 +373,7 @@ fn of_inode(inode: &Inode) -> Fattr {
         no_trunc: Some(true),
         numlinks: Some(inode.links),
         rawdev: Some(SpecData { major, minor }),
-        space_used: Some(used_bytes(inode)),
+        space_used: Some(inode.used_bytes()),
         time_access: Some(wire_time(inode.accessed)),
         time_create: Some(wire_time(inode.created)),
         time_delta: Some(nfs4::Time { seconds: 0, nanoseconds: 1 }),

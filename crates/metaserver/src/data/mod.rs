@@ -11,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod deferred;
 pub(crate) mod hold;
 mod inode_locks;
+mod limits;
 pub(crate) mod migration;
 mod operator;
 pub(crate) mod orphans;
@@ -37,6 +38,7 @@ use crate::data::copies::Used;
 use crate::data::copies::apply::LastApply;
 use crate::data::deferred::backlog::Backlog;
 use crate::data::inode_locks::InodeLocks;
+use crate::data::limits::Reservations;
 use crate::data::placement::Placement;
 use crate::data::proxy::WriteVerifier;
 use crate::data::reports::Reports;
@@ -61,6 +63,8 @@ pub struct Data {
     pub(crate) relocations: InodeLocks,
     pub(crate) rounds: Rounds,
     pub(crate) settling: Settling,
+    /// Writes under way that limits have room for.
+    pub(crate) reservations: Reservations,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) backlog: Backlog,
     pub(crate) reports: Arc<Reports>,
@@ -86,6 +90,7 @@ impl Data {
             relocations: InodeLocks::default(),
             rounds: Rounds::default(),
             settling: Settling::default(),
+            reservations: Reservations::default(),
             backlog: Backlog::default(),
             reports: Arc::default(),
         }

@@ -67,10 +67,11 @@ pub(crate) async fn write_bytes(
         return Ok(Written { inode, is_durable: durable });
     }
     let inode = server.data.in_columns(inode).await?;
+    let _room = server.data.reserve(&inode, end, end - offset).await?;
     let (mut inode, claim) = request.claim(server, inode).await?;
     loop {
         inode = server.data.write_or_relocate(inode, offset, data.clone(), durable, &claim).await?;
-        match wrote(server, request, &inode, end).await {
+        match wrote(server, request, &inode, end, end - offset).await {
             // The file's epoch was raised meanwhile: it was truncated, or its columns got other chains. The bytes may
             // be cut off, or where they are not looked for. A compound has a record of the answer.
             Err(FileError::Delay) if !matches!(request, Request::Compound(_)) => {
@@ -100,8 +101,8 @@ pub(crate) async fn clear_set_id(
     Ok(())
 }
 
-/// Updates the size and times of a file after a change of its data on the data servers up to `end`. Returns
-/// the inode.
+/// Updates the size and times of a file after a change of `bytes` of its data on the data servers, up to `end`.
+/// Returns the inode.
 ///
 /// # Errors
 /// `Delay` for a file that was truncated after the data were sent; the errors of the change.
@@ -110,9 +111,10 @@ pub(crate) async fn wrote(
     request: &mut Request<'_>,
     inode: &Inode,
     end: u64,
+    bytes: u64,
 ) -> Result<Inode, FileError> {
     let (id, epoch) = (inode.id, inode.epoch);
-    let wrote = |_: &dyn store::View| Ok(Command::Wrote { inode: id, end, epoch });
+    let wrote = |_: &dyn store::View| Ok(Command::Wrote { inode: id, end, bytes, epoch });
     match request.change(server, Step::Change, wrote).await? {
         Reply::Attributes { inode, .. } => Ok(inode),
         _ => Err(FileError::Fault),

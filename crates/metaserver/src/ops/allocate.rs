@@ -23,8 +23,9 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
     if Request::Compound(context).answered(server)?.is_some() {
         return Ok(());
     }
+    let _room = server.data.reserve(&inode, end, args.length).await?;
     let inode = Request::Compound(context).claimed(server, inode).await?;
     server.data.allocate_data(&inode, args.offset, args.length).await?;
-    wrote(server, &mut Request::Compound(context), &inode, end).await?;
+    wrote(server, &mut Request::Compound(context), &inode, end, args.length).await?;
     Ok(())
 }

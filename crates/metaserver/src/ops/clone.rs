@@ -42,6 +42,7 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     if Request::Compound(context).answered(server)?.is_some() {
         return Ok(());
     }
+    let _room = server.data.reserve(&target, end, count).await?;
     let target = Request::Compound(context).claimed(server, target).await?;
     // Of one file, with one epoch.
     let source = if source.id == target.id { target.clone() } else { source };
@@ -49,7 +50,7 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     let to = At { inode: &target, offset: args.dst_offset };
     server.data.copy_data(from, to, count, How::Clone).await?;
     if count > 0 {
-        wrote(server, &mut Request::Compound(context), &target, end).await?;
+        wrote(server, &mut Request::Compound(context), &target, end, count).await?;
     }
     Ok(())
 }

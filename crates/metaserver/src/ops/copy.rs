@@ -32,7 +32,7 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
         return Err(Status::Inval);
     }
     let count = count(&source, args.src_offset, args.count)?;
-    end_of(args.dst_offset, count)?;
+    let end = end_of(args.dst_offset, count)?;
     let done = |count, committed| {
         let response = WriteResponse { callback_id: None, count, committed, writeverf };
         ResOk { response, requirements: Requirements { consecutive: true, synchronous: true } }
@@ -44,12 +44,14 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     clear_set_id(server, &mut Request::Compound(context), &user, &target).await?;
     let source = server.data.in_columns(source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Stays).await?;
+    let _room = server.data.reserve(&target, end, count).await?;
     let target = Request::Compound(context).claimed(server, target).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     let copied = server.data.copy_data(from, to, count, How::Copy).await?;
     if copied > 0 {
-        wrote(server, &mut Request::Compound(context), &target, args.dst_offset + copied).await?;
+        let end = args.dst_offset + copied;
+        wrote(server, &mut Request::Compound(context), &target, end, copied).await?;
     }
     let committed = if copied > 0 { StableHow::Unstable } else { StableHow::FileSync };
     Ok(done(copied, committed))

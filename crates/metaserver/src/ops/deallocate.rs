@@ -26,6 +26,6 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
     // No layout recall: for other clients this is a write of zeros. Their concurrent writes may come before
     // or after it, as with any two writes.
     server.data.punch_data(&inode, args.offset, args.length).await?;
-    wrote(server, &mut Request::Compound(context), &inode, 0).await?;
+    wrote(server, &mut Request::Compound(context), &inode, 0, 0).await?;
     Ok(())
 }

@@ -53,10 +53,17 @@ pub(crate) async fn layoutget(
     // it needs no second layout for its first WRITE, and nfs-rs, which writes through its layout to read, can
     // commit. A set-id file is written only through the metaserver, so that the bits are cleared before the
     // first byte.
-    let has_set_id = server.machine.inode(&*server.machine.view()?, inode)?.mode & SET_ID_BITS != 0;
+    // Near a limit of its volume or owner a file is written only through the metaserver, too, which refuses in time.
+    let file = server.machine.inode(&*server.machine.view()?, inode)?;
+    let is_for_metaserver =
+        file.mode & SET_ID_BITS != 0 || server.data.is_near_limit(&*server.machine.view()?, &file)?;
     let mode = match server.admission.check_writable(context) {
-        Ok(()) if has_set_id && mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
-        Ok(()) if !has_set_id && may_write(&*server.machine.view()?, inode, client)? => IoMode::ReadWrite,
+        Ok(()) if is_for_metaserver && mode == IoMode::ReadWrite => {
+            return Err(Status::LayoutUnavailable.into());
+        }
+        Ok(()) if !is_for_metaserver && may_write(&*server.machine.view()?, inode, client)? => {
+            IoMode::ReadWrite
+        }
         // The export became read-only after the OPEN: the WRITE through the metaserver returns the reason.
         Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         _ => mode,

@@ -92,6 +92,19 @@ impl Inode {
         self.layout_epoch = self.epoch;
     }
 
+    /// Space that a write of `bytes` up to `end` takes, as far as the inode tells: what has holes is filled.
+    #[must_use]
+    pub fn space_of_write(&self, end: u64, bytes: u64) -> u64 {
+        self.written.max(end).saturating_sub(self.space_used).min(bytes)
+    }
+
+    /// Notes that `bytes` of data were written, up to `end`.
+    pub(crate) fn wrote_bytes(&mut self, end: u64, bytes: u64) {
+        let space_used = self.space_used.saturating_add(self.space_of_write(end, bytes));
+        self.wrote(end);
+        self.space_used = space_used;
+    }
+
     /// Notes that there are data up to `end`. Returns true if the file grew.
     pub(crate) fn wrote(&mut self, end: u64) -> bool {
         let grown = end > self.size;

@@ -62,7 +62,13 @@ pub(crate) fn set_attributes(
 }
 
 /// Outcome of a write through a metaserver.
-pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, epoch: u32) -> Result<Reply, Stop> {
+pub(crate) fn wrote(
+    plan: &mut Plan<'_>,
+    inode: InodeId,
+    end: u64,
+    bytes: u64,
+    epoch: u32,
+) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     if end > SIZE_BYTES_MAX {
@@ -72,7 +78,7 @@ pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, epoch: u32) -
         return Err(Error::Delay.into());
     }
     delegation::check(plan, inode.id)?;
-    inode.wrote(end);
+    inode.wrote_bytes(end, bytes);
     inode.data_changed(plan.now());
     space_used::changed(plan, &mut inode);
     plan.put_inode(&inode)?;

@@ -7,7 +7,7 @@ use store::{StoreError, View};
 
 use super::scan_records;
 use crate::record::{CookieEntry, InodeHead, Name, Xattr, XattrHead, decode_data, decode_head, get};
-use crate::{Entry, FileVersion, Inode, InodeId, Kind, StripePolicy, Unsettled, keys};
+use crate::{Entry, FileVersion, Inode, InodeId, Kind, StripePolicy, Unsettled, VolumeId, keys};
 
 /// Maximum depth of directories: more than any path has, so that a cycle is found.
 const DEPTH_MAX: usize = 1 << 20;
@@ -178,6 +178,32 @@ fn listed(view: &dyn View, index: u8, after: InodeId, max: usize) -> Result<Vec<
 /// [`StoreError`] when the store fails.
 pub fn space_untold(view: &dyn View, after: InodeId, max: usize) -> Result<Vec<InodeId>, StoreError> {
     listed(view, keys::SPACE_UNTOLD, after, max)
+}
+
+/// At most `max` files of a volume above `after` with layouts to write.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn written(
+    view: &dyn View,
+    volume: VolumeId,
+    after: InodeId,
+    max: usize,
+) -> Result<Vec<InodeId>, StoreError> {
+    let (first, end) = keys::of_volume(keys::UNSETTLED, volume);
+    let from = keys::unsettled(InodeId(after.0.saturating_add(1))).max(first);
+    let (mut files, mut outcome) = (Vec::new(), Ok(()));
+    view.scan(&from, &end, &mut |key, _| {
+        let file = InodeId(keys::number(key, 1));
+        match view.get(&keys::to_settle(file)) {
+            Ok(Some(_)) => {} // its last one was returned
+            Ok(None) => files.push(file),
+            Err(error) => outcome = Err(error),
+        }
+        let goes_on = outcome.is_ok() && files.len() < max;
+        if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome.map(|()| files)
 }
 
 /// True if a truncation of the file's objects is pending.

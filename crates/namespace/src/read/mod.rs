@@ -16,7 +16,7 @@ pub use cluster::{
 pub(crate) use files::xattr_heads;
 pub use files::{
     generation, inline_data, inode, list, lookup, name_of, names_after, pending_fence, pending_truncation,
-    space_untold, stripe_policy, to_settle, unsettled, version, xattr, xattrs,
+    space_untold, stripe_policy, to_settle, unsettled, version, written, xattr, xattrs,
 };
 pub(crate) use locks::{LockTest, Search, fork, holds};
 pub use locks::{conflicting_lock, locks};
@@ -26,7 +26,7 @@ pub use states::{
     share_holders, state, states,
 };
 pub(crate) use volumes::left_volume;
-pub use volumes::{removed_volumes, room_bytes, usage, usages, volume, volume_lives, volumes};
+pub use volumes::{removed_volumes, room_bytes, rooms, usage, usages, volume, volume_lives, volumes};
 
 use std::ops::ControlFlow;
 

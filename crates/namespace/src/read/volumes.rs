@@ -87,14 +87,23 @@ pub fn usages(view: &dyn View, id: VolumeId) -> Result<Vec<(Subject, Usage)>, St
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn room_bytes(view: &dyn View, inode: &Inode, now: Time) -> Result<u64, StoreError> {
-    let Some(volume) = volume(view, inode.id.volume())? else { return Ok(u64::MAX) };
-    let mut room = volume.usage.room_bytes(now);
+    Ok(rooms(view, inode, now)?.into_iter().map(|(_, room)| room).min().unwrap_or(u64::MAX))
+}
+
+/// Bytes that whose limits hold for an inode have left at this time; those without a limit are left out.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn rooms(view: &dyn View, inode: &Inode, now: Time) -> Result<Vec<(Subject, u64)>, StoreError> {
+    let Some(volume) = volume(view, inode.id.volume())? else { return Ok(vec![]) };
+    let mut rooms = vec![(Subject::Volume, volume.usage.room_bytes(now))];
     if volume.limited > 0 {
         for subject in [Subject::User(inode.uid), Subject::Group(inode.gid)] {
-            room = room.min(of_owner(view, volume.id, subject)?.room_bytes(now));
+            rooms.push((subject, of_owner(view, volume.id, subject)?.room_bytes(now)));
         }
     }
-    Ok(room)
+    rooms.retain(|(_, room)| *room < u64::MAX);
+    Ok(rooms)
 }
 
 /// Volumes that were removed, and whose removal is not done: how many of their inodes are still there.

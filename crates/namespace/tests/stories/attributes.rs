@@ -142,7 +142,7 @@ fn a_write_that_a_truncation_overtook_is_done_again() {
     let before = w.stat("/f").epoch;
     // The data are at the data servers; then another client truncates the file, and the data with it.
     w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
-    assert_eq!(w.apply(Command::Wrote { inode, end: 200, epoch: before }), Err(Error::Delay));
+    assert_eq!(w.apply(Command::Wrote { inode, end: 200, bytes: 1 << 40, epoch: before }), Err(Error::Delay));
     assert_eq!(w.stat("/f").size, 0, "or the file would be 200 bytes of zeros that were acknowledged");
     w.wrote("/f", 200).unwrap();
 }

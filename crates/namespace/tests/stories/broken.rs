@@ -33,7 +33,7 @@ fn rich() -> World {
     w.file("/d/f");
     w.make("/d/s", NewNode::Symlink(b"f".to_vec()), Exists::Refuse).unwrap();
     let request = CompoundRequest { session, slot: 0, sequence: 1, index: 0 };
-    let wrote = Command::Wrote { inode: w.id("/d/f"), end: 9, epoch: 1 };
+    let wrote = Command::Wrote { inode: w.id("/d/f"), end: 9, bytes: 1 << 40, epoch: 1 };
     w.apply_from(Some(RequestId::Compound(request)), wrote.clone()).unwrap();
     w.apply_from(Some(RequestId::Compound(CompoundRequest { index: 1, ..request })), wrote.clone()).unwrap();
     w.apply_from(Some(RequestId::Compound(CompoundRequest { slot: 1, ..request })), wrote).unwrap();

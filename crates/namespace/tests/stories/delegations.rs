@@ -106,7 +106,7 @@ fn what_others_change_waits_until_the_delegation_is_back() {
             inode,
             set: SetAttributes { mode: Some(0o600), ..SetAttributes::default() },
         },
-        Command::Wrote { inode, end: 5, epoch: 1 },
+        Command::Wrote { inode, end: 5, bytes: 1 << 40, epoch: 1 },
         Command::Remove { dir, name: from.1.clone(), expect: Expect::Anything },
         Command::Rename { from_dir: dir, from: from.1.clone(), to_dir: dir, to: new.clone() },
         Command::Link { inode, dir, name: new },

@@ -160,7 +160,7 @@ fn a_claim_makes_void_what_another_metaserver_writes_for_the_same_request() {
     w.apply_from(Some(RequestId::Compound(of(5, 33))), Command::RaiseEpoch { inode: f, epoch }).unwrap();
     assert_eq!(claim(&mut w, 8), Ok(Reply::Claimed { id: 8 }));
     assert_eq!((holder(&w, 5), w.stat("/f").epoch), (Claimant::Attempt(8), epoch + 2));
-    let wrote = |epoch| Command::Wrote { inode: f, end: 9, epoch };
+    let wrote = |epoch| Command::Wrote { inode: f, end: 9, bytes: 1 << 40, epoch };
     let end = Some(RequestId::Compound(of(5, 32)));
     assert!(matches!(w.apply_from(end, wrote(epoch + 2)), Ok(Reply::Attributes { .. })));
     // The client has its answer, and may have written other data.

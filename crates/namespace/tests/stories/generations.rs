@@ -48,7 +48,7 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
         Command::WriteInline { inode, offset: 0, data },
         Command::SetAttributes { inode, set: size },
         Command::Link { inode, dir, name: name.clone() },
-        Command::Wrote { inode, end: 9, epoch: 1 },
+        Command::Wrote { inode, end: 9, bytes: 1 << 40, epoch: 1 },
         Command::Migrate { inode, made: None },
         Command::Migrated { inode, layout, epoch: 1 },
         Command::PlaceAs { inode, layout },

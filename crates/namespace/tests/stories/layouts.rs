@@ -298,5 +298,5 @@ fn columns_get_other_targets_when_no_layout_and_no_truncation_names_the_old_ones
         assert_eq!((w.stat("/f").columns(), w.stat("/f").epoch), (Some(to), epoch + 1));
     }
     // A write through a metaserver that went to the old place.
-    assert_eq!(w.apply(Command::Wrote { inode, end: 1, epoch }), Err(Error::Delay));
+    assert_eq!(w.apply(Command::Wrote { inode, end: 1, bytes: 1 << 40, epoch }), Err(Error::Delay));
 }

@@ -266,7 +266,7 @@ fn remove_of_an_open_file_keeps_its_data_until_close() {
         w.apply(Command::Link { inode: file, dir: InodeId::ROOT, name: b"g".to_vec() }),
         Err(Error::NoEntry)
     );
-    w.apply(Command::Wrote { inode: file, end: 100, epoch: 1 }).unwrap();
+    w.apply(Command::Wrote { inode: file, end: 100, bytes: 1 << 40, epoch: 1 }).unwrap();
     w.close(a, by_a).unwrap();
     assert_eq!(w.inode(file).unwrap().size, 100);
     assert_eq!(w.deferred(), []);

@@ -130,6 +130,12 @@ attributes! {
     36 OWNER owner: Bytes,
     /// The group: `name@domain`, or a number.
     37 OWNER_GROUP owner_group: Bytes,
+    /// Bytes that can still be allocated to this object.
+    38 QUOTA_AVAIL_HARD quota_avail_hard: u64,
+    /// Bytes that can still be allocated to this object before a warning.
+    39 QUOTA_AVAIL_SOFT quota_avail_soft: u64,
+    /// Bytes of this object, and of others that share its limit.
+    40 QUOTA_USED quota_used: u64,
     /// Device number of a special file.
     41 RAWDEV rawdev: SpecData,
     /// Bytes that this user can still use.

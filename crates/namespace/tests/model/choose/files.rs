@@ -86,7 +86,8 @@ impl Chooser<'_> {
                 let inode = self.file();
                 // Seldom one that began before the last truncation.
                 let epoch = self.plain.epoch(inode).wrapping_sub(u32::from(self.seldom(10)));
-                Command::Wrote { inode, end: self.one(SIZES), epoch }
+                let bytes = self.one([1, 100, 5000, u64::MAX]);
+                Command::Wrote { inode, end: self.one(SIZES), bytes, epoch }
             }
             35..37 => {
                 let (unit, pool) = (StripeUnit::DEFAULT, self.pool());

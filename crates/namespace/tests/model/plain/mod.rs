@@ -233,7 +233,7 @@ impl Plain {
             Command::Remove { dir, name, expect } => self.remove(dir, &name, expect),
             Command::Rename { from_dir, from, to_dir, to } => self.rename(from_dir, &from, to_dir, &to),
             Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
-            Command::Wrote { inode, end, epoch } => self.wrote(inode, end, epoch),
+            Command::Wrote { inode, end, bytes, epoch } => self.wrote(inode, end, bytes, epoch),
             Command::WriteInline { inode, offset, data } => self.write_inline(inode, offset, &data),
             Command::Migrate { inode, made } => self.migrate(inode, made),
             Command::Migrated { inode, layout, epoch } => self.migrated(inode, layout, epoch),

@@ -466,7 +466,7 @@ impl Plain {
         }
     }
 
-    pub(super) fn wrote(&mut self, inode: InodeId, end: u64, seen: u32) -> Outcome {
+    pub(super) fn wrote(&mut self, inode: InodeId, end: u64, bytes: u64, seen: u32) -> Outcome {
         match &mut self.node(inode)?.content {
             Content::File { .. } if end > i64::MAX as u64 => return Err(Error::TooLarge),
             Content::File { epoch, place, .. } if *epoch != seen || *place != DataPlace::Striped => {
@@ -474,7 +474,8 @@ impl Plain {
             }
             Content::File { size, written, space_used, .. } => {
                 *size = end.max(*size);
-                *space_used += end.max(*written) - *written;
+                // In holes, and at the end.
+                *space_used += end.max(*written).saturating_sub(*space_used).min(bytes);
                 *written = end.max(*written);
             }
             Content::Directory { .. } => return Err(Error::IsDirectory),
