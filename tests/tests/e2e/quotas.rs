@@ -84,6 +84,6 @@ fn a_client_is_refused_at_the_limits_of_a_volume_and_of_a_user() {
         refused(&["quota", "set", "/v", "--user", "nobody-here", "--files", "1"]).contains("knows no user")
     );
     assert!(refused(&["quota", "set", "/nothing", "--files", "1"]).contains("no such directory"));
-    assert!(cluster.admin(&["quota", "set", "/", "--files", "1"]).contains("more is used"));
-    cluster.admin(&["quota", "set", "/", "--files", "0"]);
+    assert!(cluster.admin(&["quota", "set", "/", "--bytes", "1KiB"]).contains("more is used"));
+    cluster.admin(&["quota", "set", "/", "--bytes", "0"]);
 }
