@@ -1,8 +1,12 @@
 //! JSON types of the admin interface, for its server and its client. Ids are hexadecimal texts, since JSON's
 //! numbers end at 2^53.
 
+mod volumes;
+
 use dataserver::TargetChecks;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::volumes::{Quota, QuotaRequest, Volume, VolumeRequest};
 
 /// Answer to `GET /status` of a metaserver; a data server forwards it.
 pub(crate) use metaserver::status::{Status, Target};
@@ -97,91 +101,6 @@ pub(crate) struct Stripe {
     pub pool: String,
     /// Directory that has this setting; none: the metaserver's configuration.
     pub set_on: Option<String>,
-}
-
-/// Body of `PUT /quota`. A limit that is `None` stays; 0 is no limit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct QuotaRequest {
-    /// Path of the volume.
-    pub path: String,
-    /// Name or number of a user in it.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// Name or number of a group in it.
-    #[serde(default)]
-    pub group: Option<String>,
-    #[serde(default)]
-    pub bytes_hard: Option<u64>,
-    #[serde(default)]
-    pub bytes_soft: Option<u64>,
-    #[serde(default)]
-    pub files_hard: Option<u64>,
-    #[serde(default)]
-    pub files_soft: Option<u64>,
-    #[serde(default)]
-    pub grace_seconds: Option<u32>,
-}
-
-/// Usage and limits in the answer to `GET /quotas`: of a volume, or of a user or group in it. A limit of 0 is none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Quota {
-    pub path: String,
-    pub user: Option<String>,
-    pub group: Option<String>,
-    pub bytes: u64,
-    pub bytes_hard: u64,
-    pub bytes_soft: u64,
-    pub files: u64,
-    pub files_hard: u64,
-    pub files_soft: u64,
-    pub grace_seconds: u32,
-    /// Seconds until a soft limit becomes a hard one.
-    pub grace_left: Option<u64>,
-    /// False while the volume is being counted.
-    pub is_counted: bool,
-}
-
-/// Body of `PUT /volume`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct VolumeRequest {
-    /// `create`, `rename` or `remove`.
-    pub action: String,
-    /// Path of its root.
-    pub path: String,
-    /// With `rename`: its new path.
-    #[serde(default)]
-    pub to: Option<String>,
-    /// With `remove`: also its files, and those that are open.
-    #[serde(default)]
-    pub force: bool,
-    /// With `create`: how its files are striped; what is not named is as in the directory above.
-    #[serde(default)]
-    pub unit_bytes: Option<u64>,
-    #[serde(default)]
-    pub columns: Option<u32>,
-    #[serde(default)]
-    pub copies: Option<u32>,
-    /// Name of a pool.
-    #[serde(default)]
-    pub pool: Option<String>,
-}
-
-/// Volume in the answer to `GET /volumes`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Volume {
-    pub id: u32,
-    /// Path of its root; none: it was removed, and its files are being deleted.
-    pub path: Option<String>,
-    /// Files, directories and all else in it.
-    pub inodes: u64,
-    /// Bytes in it, as `du` shows them.
-    pub bytes: u64,
-    /// Volumes in it.
-    pub volumes: u32,
-    /// Time of its creation, in seconds since 1970.
-    pub created: Option<i64>,
 }
 
 /// Body of `PUT /stripe/apply`.

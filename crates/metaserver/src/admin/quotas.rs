@@ -53,7 +53,8 @@ pub struct NewLimits {
 }
 
 impl Metaserver {
-    /// Returns usage and limits of all volumes, or of the one whose root is `path`: the volume, then users, then groups.
+    /// Returns usage and limits of all volumes, or of the one whose root is `path`: the volume, then users, then
+    /// groups.
     ///
     /// # Errors
     /// [`AdminError`].

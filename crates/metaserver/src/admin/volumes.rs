@@ -70,7 +70,8 @@ impl Metaserver {
         Ok(reports)
     }
 
-    /// Makes a volume whose root is `path`, and returns a message. `stripe`: its policy; none: as in the directory above.
+    /// Makes a volume whose root is `path`, and returns a message. `stripe`: its policy; none: as in the directory
+    /// above.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -212,12 +213,7 @@ mod tests {
         let memory = MemoryStore::new();
         let attributes = NewAttributes { mode: ROOT_MODE, uid: 0, gid: 0, accessed: None, modified: None };
         let make = |dir, name: &str| {
-            Command::MakeVolume(NewVolume {
-                dir,
-                name: name.into(),
-                attributes: attributes.clone(),
-                stripe: None,
-            })
+            Command::MakeVolume(NewVolume { dir, name: name.into(), attributes, stripe: None })
         };
         let mut all = |edit: &mut dyn store::Edit| {
             namespace::format(edit, &Stamp::default(), [7; 16])?;

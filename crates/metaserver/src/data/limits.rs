@@ -91,8 +91,8 @@ impl Drop for Reserved<'_> {
 }
 
 impl Data {
-    /// Reserves room for a write of `bytes` up to `end`, before any of them is sent to data servers. What is written over
-    /// data costs nothing; in a file with holes that is not known.
+    /// Reserves room for a write of `bytes` up to `end`, before any of them is sent to data servers. What is written
+    /// over data costs nothing; in a file with holes that is not known.
     ///
     /// # Errors
     /// `Quota` if a limit has no room; `Delay` if others under way take it up for longer than a request can be held.

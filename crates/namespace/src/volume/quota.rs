@@ -6,9 +6,9 @@
 //!                                                                        above a limit └▶ Quota, no changes
 //! ```
 //!
-//! **Exact.** Each command charges and refunds in its own changes, so the usage of a volume is the sum over its inodes
-//! (`check` compares them). An inode is charged with one file and the bytes that `du` shows. The objects of a file tell
-//! their space later ([`crate::SpaceUsed`]); until then what was appended is charged.
+//! **Exact.** Each command charges and refunds in its own changes, so the usage of a volume is the sum over its
+//! inodes (`check` compares them). An inode is charged with one file and the bytes that `du` shows. The objects of a
+//! file tell their space later ([`crate::SpaceUsed`]); until then what was written is charged.
 //!
 //! **Refused in time.** Only commands that a client waits for are refused. Data that a data server has are charged
 //! whatever the limit is: a metaserver asks for the room before it sends data ([`crate::read::room`]).
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 /// Block of the objects of a file, and what a directory takes, in bytes: what is charged is a multiple of it.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Block of data that are kept with their inode: nothing is there in blocks of a disk, so `du` shows them to its unit.
+/// Block of data that are kept with their inode, which are in no blocks of a disk: the unit of `du`.
 const SMALL_BLOCK_BYTES: u64 = 512;
 /// Inodes that one command counts: each may be of another user and another group.
 const COUNTED_MAX: usize = crate::RECORDS_OF_COMMAND_MAX / 2;
@@ -63,8 +63,8 @@ pub struct Limits {
 /// What a volume has, or a user or a group in it, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Bytes, as `du` shows them. Few files of the greatest size have more than 64 bits can count, until the data servers
-    /// have told that they are mostly holes.
+    /// Bytes, as `du` shows them. Few files of the greatest size have more than 64 bits can count, until the data
+    /// servers have told that they are mostly holes.
     pub bytes: u128,
     /// Inodes, orphans included.
     pub inodes: u64,

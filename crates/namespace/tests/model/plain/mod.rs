@@ -115,11 +115,8 @@ pub enum Content {
 
 /// Whether a command may be refused for a limit.
 fn is_limited(command: &Command) -> bool {
-    match command {
-        Command::Create(_) | Command::Open(_) => true,
-        Command::WriteInline { .. } | Command::SetAttributes { .. } => true,
-        _ => false,
-    }
+    let makes = matches!(command, Command::Create(_) | Command::Open(_));
+    makes || matches!(command, Command::WriteInline { .. } | Command::SetAttributes { .. })
 }
 
 impl Plain {
