@@ -98,10 +98,10 @@ mod tests {
             created: Some(0),
         };
         let expected = "\
-volume                                   files       used  volumes in it  id
-/                                          100    404 KiB              1   0
-/home                                        0      4 KiB              0   7
-(removed; its files are being deleted)  123455  482.2 MiB              0   3
+volume                                   files     used  volumes in it  id
+/                                          100  404 KiB              1   0
+/home                                        0    4 KiB              0   7
+(removed; its files are being deleted)  123455  482 MiB              0   3
 ";
         let shown =
             table(&[volume(0, Some("/"), 101), volume(7, Some("/home"), 1), volume(3, None, 123_456)]);
