@@ -262,6 +262,8 @@ fn status_of_state(error: Error) -> Status {
         Error::LocksHeld => Status::LocksHeld,
         Error::DelegationRevoked => Status::DelegRevoked,
         Error::LockRange => Status::LockRange,
+        // Of commands of administrators alone.
+        Error::NotVolume | Error::HoldsVolumes | Error::FilesOpen | Error::TooManyVolumes => Status::ServerFault,
         other => FileError::from(other).into(),
     }
 }
