@@ -263,7 +263,9 @@ fn status_of_state(error: Error) -> Status {
         Error::DelegationRevoked => Status::DelegRevoked,
         Error::LockRange => Status::LockRange,
         // Of commands of administrators alone.
-        Error::NotVolume | Error::HoldsVolumes | Error::FilesOpen | Error::TooManyVolumes => Status::ServerFault,
+        Error::NotVolume | Error::HoldsVolumes | Error::FilesOpen | Error::TooManyVolumes => {
+            Status::ServerFault
+        }
         other => FileError::from(other).into(),
     }
 }
