@@ -8,7 +8,7 @@
 //!
 //! A write through a metaserver reserves its room before the first byte is sent, and charges it when it is done
 //! ([`namespace::Command::Wrote`]). Where others under way would leave it too little, it waits for their ends: so a
-//! metaserver alone fills a limit exactly. Several exceed it by what they have under way at most.
+//! metaserver alone fills a limit to within a write. Several exceed it by what they have under way at most.
 //!
 //! **The greatest overshoot** is what clients write through layouts within a second, and until a recalled layout is
 //! back, less the margin.
@@ -105,7 +105,7 @@ impl Data {
         let (all, volume) = (&self.reservations, inode.id.volume());
         let bytes = inode.space_of_write(end, bytes);
         loop {
-            // Before the view: the end of another is seen there, or here.
+            // Before the look: an end after it is noticed.
             let ended = all.ended.notified();
             let rooms = match bytes {
                 0 => vec![],

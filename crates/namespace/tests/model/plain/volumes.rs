@@ -101,7 +101,7 @@ impl Plain {
         self.volumes.iter().flat_map(of).collect()
     }
 
-    /// After a command: who is above a soft limit now, and whether `before` may become this.
+    /// After a command: what is above a soft limit now, and whether `before` may become this.
     pub(super) fn settle(&mut self, before: &Plain, is_limited: bool) -> Result<(), Error> {
         for (id, subject) in self.limited() {
             let usage = self.usage(id, subject);
@@ -222,7 +222,7 @@ impl Plain {
         Ok(Reply::Removed { inode: removed, dir })
     }
 
-    /// An inode goes, whoever uses it.
+    /// An inode goes, with all its uses.
     fn lose(&mut self, id: InodeId) {
         let mut layouts: Vec<(ClientId, StateId)> = Vec::new();
         layouts.extend(self.layouts.iter().filter(|(_, at)| at.inode == id).map(|(of, at)| (at.client, *of)));
