@@ -13,11 +13,11 @@
 //! **The greatest overshoot** is what clients write through layouts within a second, and until a recalled layout is
 //! back, less the margin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Inode, InodeId, IoMode, LayoutState, Subject, Volume, VolumeId, read};
+use namespace::{Inode, InodeId, Subject, Volume, VolumeId, read};
 use parking_lot::Mutex;
 use store::View;
 use tokio::sync::Notify;
@@ -26,6 +26,7 @@ use crate::data::Data;
 use crate::data::hold::wait_for_work;
 use crate::data::unsettled::FILES_AT_ONCE;
 use crate::errors::FileError;
+use crate::state::recall::Holders;
 
 /// Room below which no layout to write is granted.
 const MARGIN_BYTES: u64 = 1 << 30;
@@ -35,9 +36,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Room that writes under way through this metaserver will take.
 #[derive(Default)]
 pub(crate) struct Reservations {
-    taken: Mutex<BTreeMap<(VolumeId, Subject), u64>>,
+    taken: Mutex<Taken>,
     /// Notified at the end of each.
     ended: Notify,
+}
+
+#[derive(Default)]
+struct Taken {
+    rooms: BTreeMap<(VolumeId, Subject), u64>,
+    /// Number of reservations that have ended.
+    ends: u64,
 }
 
 /// Reserved room of one write; ends when it is dropped.
@@ -53,14 +61,25 @@ enum Verdict {
     Taken,
     /// Others that are under way may leave enough, or not.
     Wait,
+    /// One has ended since the rooms were read, which may not contain it.
+    ReadAgain,
     Full,
 }
 
 impl Reservations {
-    /// Takes `bytes` from all of these rooms, if they have as much beside what is taken.
-    fn take(&self, volume: VolumeId, rooms: &[(Subject, u64)], bytes: u64) -> Verdict {
+    /// Number of reservations that have ended.
+    fn ends(&self) -> u64 {
+        self.taken.lock().ends
+    }
+
+    /// Takes `bytes` from all of these rooms, which were read after `ends` had ended, if they have as much beside what
+    /// is taken.
+    fn take(&self, volume: VolumeId, rooms: &[(Subject, u64)], ends: u64, bytes: u64) -> Verdict {
         let mut taken = self.taken.lock();
-        let of = |subject| taken.get(&(volume, subject)).copied().unwrap_or(0);
+        if taken.ends != ends {
+            return Verdict::ReadAgain;
+        }
+        let of = |subject| taken.rooms.get(&(volume, subject)).copied().unwrap_or(0);
         if rooms.iter().any(|(_, room)| *room < bytes) {
             return Verdict::Full;
         }
@@ -68,7 +87,7 @@ impl Reservations {
             return Verdict::Wait;
         }
         for (subject, _) in rooms {
-            *taken.entry((volume, *subject)).or_default() += bytes;
+            *taken.rooms.entry((volume, *subject)).or_default() += bytes;
         }
         Verdict::Taken
     }
@@ -78,13 +97,14 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let mut taken = self.all.taken.lock();
         for key in &self.of {
-            if let Some(bytes) = taken.get_mut(key) {
+            if let Some(bytes) = taken.rooms.get_mut(key) {
                 *bytes -= self.bytes;
                 if *bytes == 0 {
-                    taken.remove(key);
+                    taken.rooms.remove(key);
                 }
             }
         }
+        taken.ends += 1;
         drop(taken);
         self.all.ended.notify_waiters();
     }
@@ -104,20 +124,21 @@ impl Data {
     ) -> Result<Reserved<'_>, FileError> {
         let (all, volume) = (&self.reservations, inode.id.volume());
         let bytes = inode.space_of_write(end, bytes);
+        if bytes == 0 {
+            return Ok(Reserved { all, of: vec![], bytes });
+        }
         loop {
             // Before the look: an end after it is noticed.
-            let ended = all.ended.notified();
-            let rooms = match bytes {
-                0 => vec![],
-                _ => read::rooms(&*self.machine.view()?, inode, self.machine.now())?,
-            };
-            match all.take(volume, &rooms, bytes) {
+            let (ended, ends) = (all.ended.notified(), all.ends());
+            let rooms = read::rooms(&*self.machine.view()?, inode, self.machine.now())?;
+            match all.take(volume, &rooms, ends, bytes) {
                 Verdict::Taken => {
                     let of = rooms.into_iter().map(|(subject, _)| (volume, subject)).collect();
                     return Ok(Reserved { all, of, bytes });
                 }
                 Verdict::Full => return Err(FileError::Quota),
                 Verdict::Wait => wait_for_work(ended).await?,
+                Verdict::ReadAgain => {}
             }
         }
     }
@@ -130,45 +151,58 @@ impl Data {
     /// Asks for the sizes of files that are written in volumes with limits, and recalls layouts near a limit. Never
     /// returns.
     pub(crate) async fn watch_limits(self: Arc<Self>) {
-        let mut after = InodeId(0);
+        let asked = Arc::new(Mutex::new(BTreeSet::new()));
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if !self.machine.replica.leads() {
-                continue;
-            }
-            match self.look_at_limits(after).await {
-                Ok(last) => after = last,
-                Err(error) => tracing::debug!(?error, "files near a limit are looked at again"),
+            let mut after = Some(InodeId(0));
+            while let Some(from) = after.filter(|_| self.machine.replica.leads()) {
+                after = self.look_at_limits(from, &asked).await.unwrap_or_else(|error| {
+                    tracing::debug!(?error, "files near a limit are looked at again");
+                    None
+                });
             }
         }
     }
 
-    /// Looks at some files above `after`; returns the last one, or 0 after all of them.
-    async fn look_at_limits(self: &Arc<Self>, after: InodeId) -> Result<InodeId, FileError> {
+    /// Looks at some files above `after`, and asks for the layouts of those near a limit that are not `asked`. Returns
+    /// the last one; none after all of them.
+    async fn look_at_limits(
+        self: &Arc<Self>,
+        after: InodeId,
+        asked: &Arc<Mutex<BTreeSet<InodeId>>>,
+    ) -> Result<Option<InodeId>, FileError> {
         let (written, is_all) = self.written_with_limits(after)?;
-        if written.is_empty() {
-            return Ok(InodeId(0));
+        if !written.is_empty() {
+            self.observe(&written, false).await?;
         }
-        self.observe(&written, false).await?;
         let view = self.machine.view()?;
-        let mut is_near = false;
         for file in &written {
-            let inode = read::inode(&*view, *file)?;
-            is_near |= inode.map(|inode| self.is_near_limit(&*view, &inode)).transpose()?.unwrap_or(false);
+            let Some(inode) = read::inode(&*view, *file)? else { continue };
+            // The others do not wait for a client that is dead.
+            if self.is_near_limit(&*view, &inode)? && asked.lock().insert(inode.id) {
+                let (data, asked) = (Arc::clone(self), Arc::clone(asked));
+                tokio::spawn(async move {
+                    data.ask_back(&inode).await;
+                    asked.lock().remove(&inode.id);
+                });
+            }
         }
-        drop(view);
-        if is_near {
-            let data = Arc::clone(self);
-            let is_to_return = move |layout: &LayoutState| {
-                let view = data.machine.view()?;
-                let inode = read::inode(&*view, layout.inode)?;
-                let is_near = inode.map(|inode| data.is_near_limit(&*view, &inode)).transpose()?;
-                Ok(layout.mode == IoMode::ReadWrite && is_near == Some(true))
-            };
-            let files = Arc::clone(&self.state).recall_all(is_to_return).await.unwrap_or_default();
-            tracing::debug!(files, "layouts to write were asked back: their files are near a limit");
+        Ok(written.last().copied().filter(|_| !is_all))
+    }
+
+    /// Recalls the layouts to write of a file, until they are back or revoked.
+    async fn ask_back(&self, inode: &Inode) {
+        tracing::debug!(inode = inode.id.0, "layouts to write are asked back: the file is near a limit");
+        while self.machine.replica.leads() {
+            match self.state.recall_layouts(inode.id, inode.generation, Holders::Writers).await {
+                Err(FileError::Delay) => {}
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::debug!(?error, inode = inode.id.0, "layouts near a limit are asked back again");
+                    return;
+                }
+            }
         }
-        Ok(if is_all { InodeId(0) } else { written.last().copied().unwrap_or(InodeId(0)) })
     }
 
     /// Files above `after` with layouts to write in volumes with limits, and whether there are no more.
@@ -204,22 +238,25 @@ mod tests {
             bytes,
         };
         let of_both = [(Subject::Volume, 100), (user, 60)];
-        assert_eq!(all.take(volume, &of_both, 50), Verdict::Taken);
+        let take = |volume, rooms: &[(Subject, u64)], bytes| all.take(volume, rooms, all.ends(), bytes);
+        assert_eq!(take(volume, &of_both, 50), Verdict::Taken);
         let first = reserved(&[Subject::Volume, user], 50);
-        assert_eq!(all.take(volume, &of_both, 11), Verdict::Wait);
-        assert_eq!(all.take(volume, &of_both, 61), Verdict::Full, "whatever the others do");
-        assert_eq!(all.take(volume, &of_both[..1], 50), Verdict::Taken, "of another user");
+        assert_eq!(take(volume, &of_both, 11), Verdict::Wait);
+        assert_eq!(take(volume, &of_both, 61), Verdict::Full, "whatever the others do");
+        assert_eq!(take(volume, &of_both[..1], 50), Verdict::Taken, "of another user");
         let second = reserved(&[Subject::Volume], 50);
-        assert_eq!(all.take(volume, &of_both[..1], 1), Verdict::Wait);
-        assert_eq!(all.take(VolumeId(2), &of_both, 60), Verdict::Taken);
+        assert_eq!(take(volume, &of_both[..1], 1), Verdict::Wait);
+        assert_eq!(take(VolumeId(2), &of_both, 60), Verdict::Taken);
+        let ends = all.ends();
         drop(first);
-        assert_eq!(all.take(volume, &of_both, 50), Verdict::Taken);
+        assert_eq!(all.take(volume, &of_both, ends, 50), Verdict::ReadAgain, "the rooms may be from before");
+        assert_eq!(take(volume, &of_both, 50), Verdict::Taken);
         drop((second, reserved(&[Subject::Volume, user], 50)));
         drop(Reserved {
             all: &all,
             of: vec![(VolumeId(2), Subject::Volume), (VolumeId(2), user)],
             bytes: 60,
         });
-        assert!(all.taken.lock().is_empty());
+        assert!(all.taken.lock().rooms.is_empty());
     }
 }
