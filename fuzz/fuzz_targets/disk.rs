@@ -335,6 +335,7 @@ fn afterwards() -> Vec<Proposal> {
             address: std::net::Ipv4Addr::LOCALHOST.into(),
         },
         Command::DefineDevice { chains: vec![ChainId(2)] },
+        Command::MakeSnapshot { volume: VolumeId::FIRST, name: b"s".to_vec() },
         Command::MakeVolume(volume("w")),
         Command::RemoveVolume { dir: InodeId::ROOT, name: b"v".to_vec(), force: true },
         Command::RemoveLeftovers,

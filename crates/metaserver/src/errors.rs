@@ -145,7 +145,10 @@ impl From<Error> for FileError {
             | Error::NotVolume
             | Error::HoldsVolumes
             | Error::FilesOpen
-            | Error::TooManyVolumes => Self::State(error),
+            | Error::TooManyVolumes
+            | Error::TooManySnapshots
+            | Error::HoldsSnapshots => Self::State(error),
+            Error::ReadOnly => Self::ReadOnly,
         }
     }
 }
@@ -263,9 +266,12 @@ fn status_of_state(error: Error) -> Status {
         Error::DelegationRevoked => Status::DelegRevoked,
         Error::LockRange => Status::LockRange,
         // Of commands of administrators alone.
-        Error::NotVolume | Error::HoldsVolumes | Error::FilesOpen | Error::TooManyVolumes => {
-            Status::ServerFault
-        }
+        Error::NotVolume
+        | Error::HoldsVolumes
+        | Error::FilesOpen
+        | Error::TooManyVolumes
+        | Error::TooManySnapshots
+        | Error::HoldsSnapshots => Status::ServerFault,
         other => FileError::from(other).into(),
     }
 }

@@ -49,13 +49,14 @@ use crate::files::{
 use crate::plan::{Broken, Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
+use crate::snapshot::{Snapshots, history};
 use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, leftovers, lock, open, session};
 use crate::volume::{quota, removal};
 use crate::{
     Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply, RequestId,
     Stamp, StateCounts, Time, Volume, VolumeId, calls, chain, cluster, cluster_map, deferred, keys, read,
-    servers, volume,
+    servers, snapshot, volume,
 };
 
 /// Reason why a proposal has no reply.
@@ -128,6 +129,7 @@ type PlanCommand = dyn Fn(&mut Plan<'_>, &Command) -> Result<Reply, Stop>;
 fn plan_by(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<Outcome, ApplyError> {
     let answered = |reply| Ok(Outcome { reply, changes: Changes::default() });
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. } | Reply::Claimed { .. });
+    let view = &Snapshots(view);
     let empty = Plan::new(view, proposal.stamp);
     let (reply, plan) = match &proposal.request {
         None => plan_new(empty, proposal, command)?,
@@ -179,7 +181,11 @@ fn plan_new<'a>(
     let mut plan = empty.clone();
     let settled = |plan: &mut Plan<'_>| {
         let reply = command(plan, &proposal.command)?;
+        if plan.is_read_only() {
+            return Err(Error::ReadOnly.into());
+        }
         quota::settle(plan, is_limited(&proposal.command))?;
+        history::keep(plan)?;
         Ok(reply)
     };
     match settled(&mut plan) {
@@ -354,6 +360,10 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::MakeVolume(new) => volume::make(plan, new),
         Command::RemoveVolume { dir, name, force } => removal::remove(plan, *dir, name, *force),
         Command::SetLimits { volume, subject, limits } => quota::set(plan, *volume, *subject, *limits),
+        Command::MakeSnapshot { volume, name } => snapshot::make(plan, *volume, name),
+        Command::RemoveSnapshot { volume, name, force } => {
+            snapshot::removal::remove(plan, *volume, name, *force)
+        }
     }
 }
 

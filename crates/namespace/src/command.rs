@@ -296,4 +296,11 @@ pub enum Command {
 
     /// Sets the limits of a volume, or of a user or group in it.
     SetLimits { volume: VolumeId, subject: Subject, limits: Limits },
+
+    /// Makes a snapshot of a volume.
+    MakeSnapshot { volume: VolumeId, name: Vec<u8> },
+
+    /// Removes a snapshot of a volume: at once for clients, and with bounded work after it. Unless `force`, refused while
+    /// files of it are open.
+    RemoveSnapshot { volume: VolumeId, name: Vec<u8>, force: bool },
 }

@@ -125,6 +125,8 @@ impl Named {
             | Command::Map(_)
             | Command::JoinToken(_)
             | Command::SetLimits { .. }
+            | Command::MakeSnapshot { .. }
+            | Command::RemoveSnapshot { .. }
             | Command::RemoveLeftovers => vec![],
         }
     }

@@ -53,6 +53,7 @@
 //!                      4:8 client:8                          LeftLayouts: of a return of all layouts
 //!                      5:8 volume:8                          LeftVolume: of a volume that was removed
 //!                      6:8 volume:8                          · of a volume that is not counted yet
+//!                      7:8 volume:8 version:8                snapshot id: of a snapshot that was removed
 //! 33  fences           inode:8                               id of the fence in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer
@@ -74,6 +75,14 @@
 //! 60  volumes          ·                                     VolumeCounters { next, count }
 //!                      volume:8                              Volume { id, next_inode, usage, counted, … }
 //! 61  usages           root:8 kind:1 id:4                    Usage: of a user (1) or group (2) in a volume
+//! 62  snapshots        ·                                     SnapshotCounters { next }
+//!                      snapshot:8                            Snapshot { id, volume, version, name, created }
+//! 63  histories        volume:8                              History { last, newest, count, kept, … }
+//! 64  snapshots        volume:8 version:8                    snapshot id (index of 62)
+//! 65  snapshot names   volume:8 name:1..                     snapshot id (index of 62)
+//!
+//! 70  kept             key of 01 to 05, version:4            value that the key had when this snapshot was made
+//! 71  kept for         volume:8 version:8 key                · (index of 70)
 //! ```
 //!
 //! Tags from 80 on are the replica's: it keeps its records of applied entries in the same store, and in the
@@ -84,6 +93,7 @@
 //! one lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`). An inode number begins
 //! with its volume, so a volume is one range of each table that begins with an inode.
 
+mod snapshots;
 mod tags;
 mod volumes;
 
@@ -93,6 +103,7 @@ use crate::{
     CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId, TargetId,
 };
 
+pub(crate) use self::snapshots::*;
 pub(crate) use self::tags::*;
 pub(crate) use self::volumes::*;
 

@@ -29,6 +29,7 @@ mod record;
 mod reply;
 mod servers;
 mod slot;
+mod snapshot;
 mod states;
 mod tokens;
 mod types;
@@ -59,6 +60,7 @@ pub use record::{
 };
 pub use reply::*;
 pub use slot::{Claimant, claimant};
+pub use snapshot::{History, SNAPSHOTS_OF_VOLUME_MAX, Snapshot, Snapshots};
 pub use tokens::{JOIN_TOKENS_MAX, JoinToken, TokenChange, TokenUse};
 pub use types::*;
 pub use volume::{BLOCK_BYTES, Counted, Limits, NewVolume, Subject, Usage, VOLUMES_MAX, Volume, VolumeId};

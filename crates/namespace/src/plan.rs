@@ -12,7 +12,7 @@
 //!
 //! **Cost.** A create has six changes, in one node of a B-tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
 use serde::Serialize;
@@ -21,7 +21,7 @@ use store::{Edit, StoreError, View, Visitor};
 use crate::keys::Key;
 use crate::record::{Counters, encode, encode_data};
 use crate::volume::quota::Charge;
-use crate::{ClientId, Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Stamp, Time, keys, read};
+use crate::{ClientId, Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Stamp, Time, VolumeId, keys, read};
 
 /// Reason for which a command is not applied.
 #[derive(Debug)]
@@ -69,6 +69,8 @@ pub(crate) struct Plan<'a> {
     changes: Changes,
     /// What inodes were charged with before their first change; none: they did not exist.
     touched: BTreeMap<InodeId, Option<Charge>>,
+    /// True after a change of a record that a snapshot has.
+    is_read_only: bool,
 }
 
 /// Changes of a command, in the order of their keys: the new value of each key; none: a deletion.
@@ -114,7 +116,7 @@ impl<'a> Plan<'a> {
     /// Makes an empty plan for a command with this stamp.
     pub fn new(base: &'a dyn View, stamp: Stamp) -> Self {
         let (changes, touched) = (Changes::default(), BTreeMap::new());
-        Self { base, stamp, caller: None, counters: None, changes, touched }
+        Self { base, stamp, caller: None, counters: None, changes, touched, is_read_only: false }
     }
 
     /// Sets the client that requested the command.
@@ -141,6 +143,33 @@ impl<'a> Plan<'a> {
     /// 32 random bits, not all zero.
     pub fn generation(&self) -> u32 {
         (self.stamp.random as u32).max(1)
+    }
+
+    /// View of the store before the changes.
+    pub fn base(&self) -> &'a dyn View {
+        self.base
+    }
+
+    /// True if the command changes a record of a snapshot, which none may.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Volumes whose records are changed, of those that snapshots show.
+    pub fn changed_volumes(&self) -> BTreeSet<VolumeId> {
+        let [first, last] = keys::SHOWN;
+        let changed = self.changes.records.range(vec![first]..vec![last + 1]);
+        changed.map(|(key, _)| InodeId(keys::number(key, 1)).volume()).collect()
+    }
+
+    /// Changes of a volume's records, of those that snapshots show.
+    pub fn changed(&self, volume: VolumeId) -> Vec<(Key, Option<Vec<u8>>)> {
+        let [first, last] = keys::SHOWN;
+        let changes = (first..=last).flat_map(|tag| {
+            let (from, to) = keys::of_volume(tag, volume);
+            self.changes.records.range(from..to)
+        });
+        changes.map(|(key, change)| (key.clone(), change.clone())).collect()
     }
 
     /// View of the store after the changes.
@@ -182,7 +211,13 @@ impl<'a> Plan<'a> {
         self.change(key, None);
     }
 
+    /// Puts a value as it is.
+    pub fn put_value(&mut self, key: &[u8], value: Vec<u8>) {
+        self.change(key, Some(value));
+    }
+
     fn change(&mut self, key: &[u8], value: Option<Vec<u8>>) {
+        self.is_read_only |= keys::inode_of(key).is_some_and(InodeId::is_read_only);
         self.changes.records.insert(key.to_vec(), value);
     }
 
@@ -232,6 +267,12 @@ impl<'a> Plan<'a> {
             return Err(Error::NotDirectory.into());
         }
         Ok(inode)
+    }
+
+    /// Returns a directory whose entries the command changes; `ReadOnly` in a snapshot.
+    pub fn directory_to_change(&self, dir: InodeId) -> Result<Inode, Stop> {
+        let directory = self.directory(dir)?;
+        if dir.is_read_only() { Err(Error::ReadOnly.into()) } else { Ok(directory) }
     }
 
     /// Puts an inode. Its epochs are at least those of the record before: another step of the command may have

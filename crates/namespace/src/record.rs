@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! │version 1│crc32c 4, little-endian│ record, postcard │
+//! │version 2│crc32c 4, little-endian│ stamp 4, big-endian │ record, postcard │
 //! ```
 //!
-//! The checksum is over key, version and record: a damaged value, or a value under another key, is an error
+//! The checksum is over key, version, stamp and record: a damaged value, or a value under another key, is an error
 //! of the read, and is never used.
+//!
+//! The stamp of a record is the number of snapshots that its volume had had at its last change: see `snapshot/history.rs`.
+//! Records of a volume without snapshots, and those of no volume, have version 1.
 //!
 //! A record whose format must change gets a new version byte and a reader for the old one; stores are never
 //! rewritten at once.
@@ -26,24 +30,28 @@ pub use self::states::{
 };
 pub(crate) use self::states::{HeldLock, LeftLayouts, LeftLocks, LeftRanges, LeftStates, RangeOf, Use};
 
-/// Version of every record so far.
+/// Version of a record without a stamp.
 const VERSION: u8 = 1;
+/// Version of a record with a stamp.
+const STAMPED: u8 = 2;
 
 /// Bytes of version and checksum.
 const HEADER_BYTES: usize = 5;
+/// Bytes of version, checksum and stamp.
+const STAMPED_HEADER_BYTES: usize = 9;
 
 /// Bytes of a record under `key`.
 pub(crate) fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = postcard::to_extend(record, vec![VERSION, 0, 0, 0, 0])
         .map_err(|cause| StoreError::failed("encode a record", cause))?;
-    let sum = checksum(key, &bytes[HEADER_BYTES..]);
+    let sum = checksum(key, VERSION, &bytes[HEADER_BYTES..]);
     bytes[1..HEADER_BYTES].copy_from_slice(&sum);
     Ok(bytes)
 }
 
 /// Bytes of inline data under `key`: the raw data, after the same header.
 pub(crate) fn encode_data(key: &[u8], data: &[u8]) -> Vec<u8> {
-    let header = [&[VERSION][..], &checksum(key, data)].concat();
+    let header = [&[VERSION][..], &checksum(key, VERSION, data)].concat();
     [&header, data].concat()
 }
 
@@ -61,20 +69,49 @@ pub(crate) fn decode_head<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Resu
 
 /// Returns the inline data in `bytes`, the value of `key`.
 pub(crate) fn decode_data(key: &[u8], bytes: Vec<u8>) -> Result<Bytes, StoreError> {
-    sound(key, &bytes)?;
-    Ok(Bytes::from(bytes).slice(HEADER_BYTES..))
+    let at = bytes.len() - sound(key, &bytes)?.len();
+    Ok(Bytes::from(bytes).slice(at..))
+}
+
+/// Stamp of a value; 0 if it has none.
+pub(crate) fn stamp_of(value: &[u8]) -> u32 {
+    match value {
+        [STAMPED, _, _, _, _, a, b, c, d, ..] => u32::from_be_bytes([*a, *b, *c, *d]),
+        _ => 0,
+    }
+}
+
+/// The value with another stamp, under another key.
+///
+/// # Errors
+/// [`StoreError`] if it is damaged.
+pub(crate) fn restamp(
+    (key, value): (&[u8], &[u8]),
+    new_key: &[u8],
+    stamp: u32,
+) -> Result<Vec<u8>, StoreError> {
+    let record = sound(key, value)?;
+    let mut bytes = match stamp {
+        0 => vec![VERSION, 0, 0, 0, 0],
+        _ => [&[STAMPED, 0, 0, 0, 0][..], &stamp.to_be_bytes()].concat(),
+    };
+    bytes.extend_from_slice(record);
+    let sum = checksum(new_key, bytes[0], &bytes[HEADER_BYTES..]);
+    bytes[1..HEADER_BYTES].copy_from_slice(&sum);
+    Ok(bytes)
 }
 
 /// Checks the header, and returns the bytes of the record.
 fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
+    let header_bytes = if bytes.first() == Some(&STAMPED) { STAMPED_HEADER_BYTES } else { HEADER_BYTES };
     match bytes {
-        [VERSION, a, b, c, d, record @ ..] => {
-            if checksum(key, record) != [*a, *b, *c, *d] {
+        [version @ (VERSION | STAMPED), a, b, c, d, rest @ ..] if bytes.len() >= header_bytes => {
+            if checksum(key, *version, rest) != [*a, *b, *c, *d] {
                 return Err(damaged(format!("the checksum of {key:02x?} is wrong: the disk is damaged")));
             }
-            Ok(record)
+            Ok(&bytes[header_bytes..])
         }
-        [VERSION, ..] | [] => Err(damaged(format!("{key:02x?} is cut short"))),
+        [VERSION | STAMPED, ..] | [] => Err(damaged(format!("{key:02x?} is cut short"))),
         [version, ..] => {
             Err(StoreError::failed(DECODE, format!("version {version} is not one that this program knows")))
         }
@@ -86,6 +123,8 @@ fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
 #[must_use]
 pub fn is_sound(key: &[u8], value: &[u8]) -> bool {
     let is_ours = key.first().is_some_and(|tag| *tag < keys::OTHERS);
+    // What is kept for a snapshot has the checksum of the record that it was.
+    let key = keys::kept(key).map_or(key, |(kept, _)| kept);
     !is_ours || value.is_empty() || sound(key, value).is_ok()
 }
 
@@ -95,8 +134,8 @@ fn damaged(cause: String) -> StoreError {
     StoreError::damaged(DECODE, cause)
 }
 
-fn checksum(key: &[u8], record: &[u8]) -> [u8; 4] {
-    [key, &[VERSION], record].iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part)).to_le_bytes()
+fn checksum(key: &[u8], version: u8, rest: &[u8]) -> [u8; 4] {
+    [key, &[version], rest].iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part)).to_le_bytes()
 }
 
 /// Reads the record of `key`.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteRange, Change, Channels, ClientId, DeviceId, FileLayout, Inode, InodeId, LockKind, SessionId, Stateid,
+    ByteRange, Change, Channels, ClientId, DeviceId, FileLayout, Inode, InodeId, LockKind, SessionId,
+    Snapshot, Stateid,
 };
 
 /// Reply to a command.
@@ -75,6 +76,8 @@ pub enum Reply {
     Delegated { inode: InodeId },
     /// ServerStarts: incarnation of the member's process.
     Started { life: u64 },
+    /// MakeSnapshot.
+    Snapshot { made: Option<Snapshot> },
 }
 
 /// Conflicting lock.
@@ -197,4 +200,11 @@ pub enum Error {
     TooManyInodes,
     /// Above a limit of the volume, or of a user or group in it.
     Quota,
+
+    /// In a snapshot, or in a directory of snapshots.
+    ReadOnly,
+    /// The maximum of snapshots is reached.
+    TooManySnapshots,
+    /// There are snapshots of the volume.
+    HoldsSnapshots,
 }

@@ -39,16 +39,22 @@ const NUMBER_BITS: u32 = 40;
 /// Maximum of volumes at one time beside the first: a status or a list reads all of them.
 pub const VOLUMES_MAX: u32 = 65_536;
 
-/// Last id of a volume: ids have 24 bits, and are never used again. The one after it ends ranges of keys.
-const LAST_ID: u32 = (1 << (u64::BITS - NUMBER_BITS)) - 2;
+/// Number of the directory of a volume's snapshots: see `snapshot/mod.rs`.
+const SNAPSHOTS_NUMBER: u64 = 1;
 
-/// Id of a volume. Never used again: handles may name one that was removed.
+/// Id of a volume, or of a snapshot of one. 24 bits, never used again: handles may name one that was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VolumeId(pub u32);
 
 impl VolumeId {
     /// The volume that has the root of the name space. It cannot be removed.
     pub const FIRST: Self = Self(0);
+    /// Last id of a volume.
+    const LAST: Self = Self(Self::FIRST_SNAPSHOT.0 - 1);
+    /// First id of a snapshot.
+    pub(crate) const FIRST_SNAPSHOT: Self = Self(1 << 23);
+    /// Last id of a snapshot. The one after it ends ranges of keys.
+    pub(crate) const LAST_SNAPSHOT: Self = Self((1 << (u64::BITS - NUMBER_BITS)) - 2);
 
     /// Root directory of the volume.
     #[must_use]
@@ -58,6 +64,18 @@ impl VolumeId {
 
     fn inode(self, number: u64) -> InodeId {
         InodeId(u64::from(self.0) << NUMBER_BITS | number)
+    }
+
+    /// True for the id of a snapshot.
+    #[must_use]
+    pub fn is_snapshot(self) -> bool {
+        self >= Self::FIRST_SNAPSHOT
+    }
+
+    /// Directory of the volume's snapshots, which has no record.
+    #[must_use]
+    pub fn snapshots_directory(self) -> InodeId {
+        self.inode(SNAPSHOTS_NUMBER)
     }
 
     /// First inode number of the volume, and first one of the next.
@@ -77,6 +95,24 @@ impl InodeId {
     #[must_use]
     pub fn is_root(self) -> bool {
         self == self.volume().root()
+    }
+
+    /// True for the directory of the snapshots of any volume.
+    #[must_use]
+    pub fn is_snapshots_directory(self) -> bool {
+        self == self.volume().snapshots_directory()
+    }
+
+    /// True for what no command changes: inodes of snapshots, and directories of snapshots.
+    #[must_use]
+    pub fn is_read_only(self) -> bool {
+        self.volume().is_snapshot() || self.is_snapshots_directory()
+    }
+
+    /// The inode with this number in another volume, or in a snapshot.
+    #[must_use]
+    pub fn in_volume(self, volume: VolumeId) -> InodeId {
+        volume.inode(self.0 & ((1 << NUMBER_BITS) - 1))
     }
 }
 
@@ -127,12 +163,12 @@ pub struct NewVolume {
 
 /// Makes a volume, with its root and the entry of the root.
 pub(crate) fn make(plan: &mut Plan<'_>, new: &NewVolume) -> Result<Reply, Stop> {
-    let dir = plan.directory(new.dir)?;
+    let dir = plan.directory_to_change(new.dir)?;
     if entry::find(plan, dir.id, &new.name)?.is_some() {
         return Err(Error::Exists.into());
     }
     let mut counters: VolumeCounters = get(plan.view(), &keys::volume_counters())?.unwrap_or_default();
-    if counters.count >= VOLUMES_MAX || counters.next > LAST_ID {
+    if counters.count >= VOLUMES_MAX || counters.next > VolumeId::LAST.0 {
         return Err(Error::TooManyVolumes.into());
     }
     let id = VolumeId(counters.next);
@@ -192,7 +228,8 @@ pub(crate) fn new_inode(plan: &mut Plan<'_>, id: VolumeId) -> Result<InodeId, St
 pub(crate) fn check_lives(plan: &Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     match inode.volume() {
         VolumeId::FIRST => Ok(()),
-        id => find(plan, id).map(drop),
+        _ if read::volume_lives(plan.view(), inode)? => Ok(()),
+        _ => Err(Error::Stale.into()),
     }
 }
 

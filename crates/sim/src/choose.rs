@@ -4,6 +4,7 @@ use bytes::Bytes;
 use namespace::{
     ByteRange, ClientId, Command, Create, DeviceId, Exists, Expect, FileLayout, InodeId, Kind, LockKind,
     LockOwner, NewAttributes, NewNode, NewVolume, Open, OpenTarget, Reply, SetAttributes, Share, StripeUnit,
+    VolumeId,
 };
 
 use crate::client::Knowledge;
@@ -34,6 +35,11 @@ pub(crate) fn request(client: ClientId, slot: u32, known: &Knowledge, rng: &mut 
         8..11 => match rng.below(16) {
             0 => Command::MakeVolume(volume(dir(rng), name(rng))),
             1 => Command::RemoveVolume { dir: dir(rng), name: name(rng), force: rng.below(2) == 0 },
+            2 => Command::MakeSnapshot { volume: VolumeId(rng.below(2) as u32), name: name(rng) },
+            3 => {
+                let volume = VolumeId(rng.below(2) as u32);
+                Command::RemoveSnapshot { volume, name: name(rng), force: rng.below(2) == 0 }
+            }
             _ => Command::Create(create(dir(rng), name(rng), rng)),
         },
         11 | 12 => Command::Link { inode: inode(rng), dir: dir(rng), name: name(rng) },

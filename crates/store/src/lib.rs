@@ -83,6 +83,26 @@ pub trait View {
     fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError>;
 }
 
+impl<V: View + ?Sized> View for &V {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        (**self).get(key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        (**self).scan(from, to, visit)
+    }
+}
+
+impl<V: View + ?Sized> View for Box<V> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        (**self).get(key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        (**self).scan(from, to, visit)
+    }
+}
+
 /// View that can be changed; it reads its own writes.
 pub trait Edit: View {
     /// Puts `value` under `key`, replacing what was there.

@@ -8,6 +8,7 @@ mod cluster;
 mod files;
 mod left;
 mod locks;
+mod snapshots;
 mod states;
 mod volumes;
 
@@ -36,6 +37,7 @@ pub fn check(view: &dyn View) -> Result<Vec<String>, StoreError> {
         Err(error) => findings.add(error),
     }
     calls::check(view, &mut findings)?;
+    snapshots::check(view, &mut findings)?;
     unknown_tags(view, &mut findings)?;
     Ok(findings.0)
 }

@@ -11,7 +11,7 @@ use crate::record::{AddressUse, Counters, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
     ClientId, ClientRecord, DelegationState, Inode, InodeId, IoMode, OpenState, Reply, SessionRecord, Share,
-    State, StateCounts, StateId, Unsettled, keys,
+    Snapshots, State, StateCounts, StateId, Unsettled, VolumeId, keys, read,
 };
 
 pub(super) fn check(
@@ -27,6 +27,7 @@ pub(super) fn check(
         .into_iter()
         .map(|(key, state)| (StateId(keys::number(&key, 1)), state))
         .collect();
+    let removed: Vec<VolumeId> = read::collect(view, &keys::of(keys::LEFTOVERS, &[7]))?;
     for (id, state) in &states {
         findings.expect(*id == state.stateid().id && id.0 < counters.next_state, || {
             format!("{id:?} calls itself {:?}", state.stateid())
@@ -36,9 +37,14 @@ pub(super) fn check(
         findings.expect(confirmed || left.has_not_removed(state), || {
             format!("{id:?} is of {:?}, which is not there or not confirmed, nor left over", state.client())
         });
-        let inode = inodes.get(&state.inode());
+        let of_snapshot = match state.inode() {
+            shown if shown.is_read_only() => read::inode(&Snapshots(view), shown)?,
+            _ => None,
+        };
+        let inode = inodes.get(&state.inode()).or(of_snapshot.as_ref());
         let revoked = matches!(state, State::Delegation(DelegationState { revoked: true, .. }));
-        findings.expect(revoked || inode.is_some_and(|inode| inode.layout().is_some()), || {
+        let is_left = removed.contains(&state.inode().volume());
+        findings.expect(revoked || is_left || inode.is_some_and(|inode| inode.layout().is_some()), || {
             format!("{id:?} is of {:?}, which is not there or not a file", state.inode())
         });
         if let State::Layout(layout) = state {

@@ -53,6 +53,9 @@ pub(crate) fn find(plan: &Plan<'_>, create: &Create) -> Result<Found, Stop> {
 
 /// Makes the inode and its entry.
 pub(crate) fn make(plan: &mut Plan<'_>, dir: Inode, create: &Create) -> Result<(Inode, Change), Stop> {
+    if dir.id.is_read_only() {
+        return Err(Error::ReadOnly.into());
+    }
     let id = volume::new_inode(plan, dir.id.volume())?;
     let kind = match &create.node {
         NewNode::File(layout) => Kind::File(File { layout: *layout, data: DataPlace::Inline }),

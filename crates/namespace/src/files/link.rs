@@ -6,7 +6,7 @@ use crate::states::delegation;
 use crate::{Error, InodeId, LINKS_MAX, Reply};
 
 pub(crate) fn link(plan: &mut Plan<'_>, inode: InodeId, dir: InodeId, name: &[u8]) -> Result<Reply, Stop> {
-    let mut dir = plan.directory(dir)?;
+    let mut dir = plan.directory_to_change(dir)?;
     let mut inode = plan.inode(inode)?;
     if entry::find(plan, dir.id, name)?.is_some() {
         return Err(Error::Exists.into());

@@ -10,9 +10,12 @@ use crate::states::delegation;
 use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, pools, read};
 
 pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
-    let mut dir = plan.directory(dir)?;
+    let mut dir = plan.directory_to_change(dir)?;
     let found = entry::find(plan, dir.id, name)?.ok_or(Error::NoEntry)?;
     let inode = plan.inode(found.inode)?;
+    if inode.id.is_read_only() {
+        return Err(Error::ReadOnly.into());
+    }
     match (expect, inode.directory()) {
         (Expect::NotDirectory, Some(_)) => return Err(Error::IsDirectory.into()),
         (Expect::Directory, None) => return Err(Error::NotDirectory.into()),
@@ -56,7 +59,7 @@ pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(
         return Ok(());
     }
     match read::inode(plan.view(), inode)? {
-        Some(inode) if inode.links == 0 => discard(plan, &inode),
+        Some(inode) if inode.links == 0 && !inode.id.is_read_only() => discard(plan, &inode),
         Some(_) | None => Ok(()),
     }
 }

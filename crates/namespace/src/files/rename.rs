@@ -18,14 +18,17 @@ pub(crate) fn rename(
     to_dir: InodeId,
     to: &[u8],
 ) -> Result<Reply, Stop> {
-    let mut source = plan.directory(from_dir)?;
+    let mut source = plan.directory_to_change(from_dir)?;
     // One directory has one record: two copies of it would overwrite each other's changes.
-    let mut target = if from_dir == to_dir { None } else { Some(plan.directory(to_dir)?) };
+    let mut target = if from_dir == to_dir { None } else { Some(plan.directory_to_change(to_dir)?) };
     if from_dir.volume() != to_dir.volume() {
         return Err(Error::OtherVolume.into());
     }
     let found = entry::find(plan, from_dir, from)?.ok_or(Error::NoEntry)?;
     let mut moved = plan.inode(found.inode)?;
+    if moved.id.is_read_only() {
+        return Err(Error::ReadOnly.into());
+    }
     let over = entry::find(plan, to_dir, to)?;
 
     if over.is_some_and(|over| over.inode == moved.id) {
@@ -87,6 +90,9 @@ pub(crate) fn rename(
 /// Returns the inode of the new name, if it may be replaced.
 fn replaceable(plan: &Plan<'_>, over: Name, by_directory: bool) -> Result<Inode, Stop> {
     let inode = plan.inode(over.inode)?;
+    if inode.id.is_read_only() {
+        return Err(Error::ReadOnly.into());
+    }
     match (by_directory, inode.directory()) {
         (true, None) => Err(Error::NotDirectory.into()),
         (false, Some(_)) => Err(Error::IsDirectory.into()),

@@ -55,12 +55,18 @@ pub(crate) const POOLS_OF_TARGETS: u8 = 0x4c;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const VOLUMES: u8 = 0x60;
 pub(crate) const USAGES: u8 = 0x61;
+pub(crate) const SNAPSHOTS: u8 = 0x62;
+pub(crate) const HISTORIES: u8 = 0x63;
+pub(crate) const SNAPSHOTS_OF: u8 = 0x64;
+pub(crate) const SNAPSHOT_NAMES: u8 = 0x65;
+pub(crate) const KEPT: u8 = 0x70;
+pub(crate) const KEPT_FOR: u8 = 0x71;
 
 /// First tag of the replica, which keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 55] = [
+pub(crate) const TAGS: [u8; 61] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -116,4 +122,10 @@ pub(crate) const TAGS: [u8; 55] = [
     SETTINGS,
     VOLUMES,
     USAGES,
+    SNAPSHOTS,
+    HISTORIES,
+    SNAPSHOTS_OF,
+    SNAPSHOT_NAMES,
+    KEPT,
+    KEPT_FOR,
 ];

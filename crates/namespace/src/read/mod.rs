@@ -5,6 +5,7 @@ mod clients;
 mod cluster;
 mod files;
 mod locks;
+mod snapshots;
 mod states;
 mod volumes;
 
@@ -20,6 +21,8 @@ pub use files::{
 };
 pub(crate) use locks::{LockTest, Search, fork, holds};
 pub use locks::{conflicting_lock, locks};
+pub(crate) use snapshots::version_before;
+pub use snapshots::{history, removed_snapshots, snapshot, snapshots};
 pub(crate) use states::{client_uses, is_returned, may_conflict};
 pub use states::{
     delegations, has_leftovers, has_state, in_use, layouts, opens, opens_of, revoked, share_conflict,

@@ -27,13 +27,14 @@ pub fn volume(view: &dyn View, id: VolumeId) -> Result<Option<Volume>, StoreErro
     Ok(Some(first))
 }
 
-/// True if the volume of an inode was not removed.
+/// True if the volume of an inode, or its snapshot, was not removed.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn volume_lives(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
     match inode.volume() {
         VolumeId::FIRST => Ok(true),
+        id if id.is_snapshot() => Ok(view.get(&keys::snapshot(id))?.is_some()),
         id => Ok(view.get(&keys::volume(id))?.is_some()),
     }
 }

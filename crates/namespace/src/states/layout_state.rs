@@ -42,6 +42,9 @@ pub(crate) fn get_layout(
     let Asking { client, inode, stateid, mode, export } = *asking;
     let mut file = plan.inode(inode)?;
     let File { layout, data } = file.file().ok_or(Error::WrongType)?;
+    if inode.is_read_only() {
+        return Err(Error::LayoutUnavailable.into());
+    }
     let presented = table::find(plan, client, stateid.id)?;
     if presented.inode() != inode {
         return Err(Error::BadStateid.into());

@@ -35,7 +35,7 @@ use crate::record::{LeftLayouts, LeftLocks, LeftRanges, LeftStates, decode};
 use crate::volume::{quota, removal};
 use crate::{
     ClientId, DelegationState, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId, State, StateId, VolumeId,
-    keys, read, slot,
+    keys, read, slot, snapshot,
 };
 
 /// Removes as many leftovers as one command may.
@@ -56,6 +56,11 @@ pub(crate) fn remove(plan: &mut Plan<'_>) -> Result<Reply, Stop> {
             // A count sees inodes as they are after the command.
             6 if plan.has_touched_none() => quota::count_some(plan, VolumeId(keys::number(&key, 9) as u32))?,
             6 => false,
+            7 => {
+                let (volume, version) =
+                    (VolumeId(keys::number(&key, 9) as u32), keys::number(&key, 17) as u32);
+                snapshot::removal::remove_some(plan, volume, version, decode(&key, &value)?)?
+            }
             _ => return Err(Broken("a leftover is of no known kind").into()),
         };
         if !is_done {
@@ -64,6 +69,35 @@ pub(crate) fn remove(plan: &mut Plan<'_>) -> Result<Reply, Stop> {
         plan.delete(&key);
     }
     Ok(Reply::Done)
+}
+
+/// Indexes of the states of a file. Locks go before their open.
+const STATES: [u8; 4] = [keys::LOCK_STATES, keys::LAYOUTS, keys::DELEGATIONS, keys::OPENS];
+
+/// Ends the states in a range of each index of states, up to the bound of the command. Returns true if there are none
+/// any more.
+pub(crate) fn end_states(plan: &mut Plan<'_>, range: impl Fn(u8) -> (Key, Key)) -> Result<bool, Stop> {
+    for tag in STATES {
+        let (from, to) = range(tag);
+        let some = read::collect_some::<StateId>(plan.view(), &from, &to, RECORDS_OF_COMMAND_MAX)?;
+        let is_last = some.len() < RECORDS_OF_COMMAND_MAX;
+        for (_, id) in some {
+            if plan.is_full() {
+                return Ok(false);
+            }
+            remove_state(plan, id)?;
+        }
+        if !is_last {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// True if a client has a file of the volume, or of the snapshot, open.
+pub(crate) fn has_open_files(plan: &Plan<'_>, id: VolumeId) -> Result<bool, StoreError> {
+    let (from, to) = keys::of_volume(keys::OPENS, id);
+    Ok(!read::some_keys(plan.view(), &from, &to, 1)?.is_empty())
 }
 
 /// Returns the first leftover.

@@ -67,6 +67,9 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
                     return Err(Error::WrongType.into());
                 }
             }
+            if inode.id.is_read_only() && (open.access.intersects(Share::WRITE) || truncation) {
+                return Err(Error::ReadOnly.into());
+            }
             let lapsed = in_the_way(plan, inode.id, open)?;
             if lapsed.is_crowd() {
                 return lapsed.end_some(plan, Error::ShareDenied);

@@ -9,14 +9,13 @@
 //! is. The objects of a file are removed as for any file (`deferred.rs`).
 
 use serde::{Deserialize, Serialize};
-use store::StoreError;
 
 use super::{VolumeId, change_volumes, forget};
 use crate::files::{self, entry};
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
 use crate::states::leftovers;
-use crate::{Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Reply, StateId, keys, read};
+use crate::{Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Reply, keys, read};
 
 /// Progress of the removal of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,16 +29,13 @@ pub(crate) struct LeftVolume {
 /// Tables whose records are looked for, in this order: the entries first, of which a directory may have millions.
 const TABLES: [u8; 4] = [keys::NAMES, keys::COOKIES, keys::USAGES, keys::INODES];
 
-/// Indexes of the states of a file. Locks go before their open.
-const STATES: [u8; 4] = [keys::LOCK_STATES, keys::LAYOUTS, keys::DELEGATIONS, keys::OPENS];
-
 /// Removes the volume whose root is `name` in `dir`.
 ///
 /// # Errors
-/// `NotVolume` if the entry is none of a volume. `HoldsVolumes` if other volumes are in it. Unless `force`:
-/// `NotEmpty` if it has files, `FilesOpen` if some of them are open.
+/// `NotVolume` if the entry is none of a volume. `HoldsVolumes` if other volumes are in it, `HoldsSnapshots` if there
+/// are some of it. Unless `force`: `NotEmpty` if it has files, `FilesOpen` if some of them are open.
 pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], force: bool) -> Result<Reply, Stop> {
-    let mut dir = plan.directory(dir)?;
+    let mut dir = plan.directory_to_change(dir)?;
     let found = entry::find(plan, dir.id, name)?.ok_or(Error::NoEntry)?;
     let (root, id) = (found.inode, found.inode.volume());
     if id == dir.id.volume() {
@@ -49,7 +45,11 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], force: bool
     if volume.volumes > 0 {
         return Err(Error::HoldsVolumes.into());
     }
-    if !force && is_open(plan, id)? {
+    let history = read::history(plan.view(), id)?;
+    if history.count > 0 {
+        return Err(Error::HoldsSnapshots.into());
+    }
+    if !force && leftovers::has_open_files(plan, id)? {
         return Err(Error::FilesOpen.into());
     }
     if !force && volume.usage.inodes > 1 {
@@ -62,6 +62,9 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], force: bool
     let inode = Inode { links: 0, ..plan.inode(root)? };
     change_volumes(plan, dir.id.volume(), |count| count.checked_sub(1))?;
     forget(plan, id)?;
+    if history.kept == 0 {
+        plan.delete(&keys::history(id));
+    }
     let (at, _) = keys::of_volume(TABLES[0], id);
     plan.put(&keys::left_volume(id), &LeftVolume { inodes: volume.usage.inodes, at })?;
     plan.delete(&keys::left_count(id));
@@ -102,7 +105,12 @@ fn remove_record(plan: &mut Plan<'_>, tag: u8, key: &[u8]) -> Result<bool, Stop>
         return Ok(true);
     }
     let id = InodeId(keys::number(key, 1));
-    if !end_states(plan, id)? {
+    let of_inode = |tag| {
+        let prefix = keys::of(tag, &[id.0]);
+        let end = keys::after(&prefix);
+        (prefix, end)
+    };
+    if !leftovers::end_states(plan, of_inode)? {
         return Ok(false);
     }
     // A file without a name went with its last state.
@@ -120,12 +128,6 @@ pub(super) fn settle(plan: &mut Plan<'_>, id: VolumeId, inodes: i64) -> Result<(
     Ok(plan.put(&keys::left_volume(id), &left)?)
 }
 
-/// True if a client has a file of the volume open.
-fn is_open(plan: &Plan<'_>, id: VolumeId) -> Result<bool, StoreError> {
-    let (from, to) = keys::of_volume(keys::OPENS, id);
-    Ok(!read::some_keys(plan.view(), &from, &to, 1)?.is_empty())
-}
-
 fn left(plan: &Plan<'_>, id: VolumeId) -> Result<LeftVolume, Stop> {
     Ok(read::left_volume(plan.view(), id)?.ok_or(Broken("a volume is removed without a mark"))?)
 }
@@ -136,24 +138,4 @@ fn note(plan: &mut Plan<'_>, id: VolumeId, at: Key) -> Result<(), Stop> {
     plan.put(&keys::left_volume(id), &left)?;
     plan.leave_work();
     Ok(())
-}
-
-/// Ends the states of a file, up to the bound of the command. Returns true if it has none any more.
-fn end_states(plan: &mut Plan<'_>, inode: InodeId) -> Result<bool, Stop> {
-    for tag in STATES {
-        let prefix = keys::of(tag, &[inode.0]);
-        let some: Vec<(Key, StateId)> =
-            read::collect_some(plan.view(), &prefix, &keys::after(&prefix), RECORDS_OF_COMMAND_MAX)?;
-        let is_last = some.len() < RECORDS_OF_COMMAND_MAX;
-        for (_, id) in some {
-            if plan.is_full() {
-                return Ok(false);
-            }
-            leftovers::remove_state(plan, id)?;
-        }
-        if !is_last {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -337,7 +337,7 @@ impl<'a> Chooser<'a> {
             return command;
         }
         if self.seldom(25) {
-            return self.command_of_volume();
+            return if self.pick(2) == 0 { self.command_of_snapshot() } else { self.command_of_volume() };
         }
         let kind = self.pick(100);
         // What needs a state that there is none of becomes a create.

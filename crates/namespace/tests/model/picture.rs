@@ -42,6 +42,9 @@ pub struct Picture {
     tokens: Vec<JoinToken>,
     devices: Vec<Device>,
     chains: Vec<Chain>,
+    snapshots: BTreeMap<VolumeId, Vec<Snapshot>>,
+    shown: BTreeMap<VolumeId, Vec<(Inode, Vec<Entry>, Vec<u8>)>>,
+    histories: BTreeMap<VolumeId, (u32, u64, Time)>,
 }
 
 /// A state, without what only the machine needs.
@@ -115,7 +118,19 @@ impl Picture {
                 picture.stripe_policies.insert(id, read::stripe_policy(view, id).expect("reads"));
             }
         }
+        let view = &Snapshots(view);
+        let mut names = BTreeMap::new();
         for volume in &picture.volumes {
+            let snapshots = read::snapshots(view, volume.id).expect("reads");
+            for snapshot in &snapshots {
+                picture.shown.insert(snapshot.id, shown(view, snapshot.id));
+            }
+            let listed = list(view, volume.id.snapshots_directory(), &mut names);
+            let listed: Vec<InodeId> = listed.into_iter().map(|entry| entry.inode).collect();
+            assert_eq!(listed, snapshots.iter().map(|one| one.id.root()).collect::<Vec<_>>());
+            picture.snapshots.insert(volume.id, snapshots);
+            let history = read::history(view, volume.id).expect("reads");
+            picture.histories.insert(volume.id, (history.last, history.changes, history.changed));
             picture.usages.insert(volume.id, read::usages(view, volume.id).expect("reads"));
         }
         for inode in picture.inodes.values() {
@@ -193,6 +208,12 @@ impl Picture {
             chains: plain.chains.values().map(|chain| plain.present_chain(chain)).collect(),
             ..Picture::default()
         };
+        picture.snapshots = plain.volumes.keys().map(|id| (*id, plain.snapshots_of(*id))).collect();
+        picture.shown = plain.snapshots.keys().map(|id| (*id, plain.shown(*id))).collect();
+        for id in plain.volumes.keys() {
+            let history = plain.histories.get(id).copied().unwrap_or_default();
+            picture.histories.insert(*id, (history.last, history.changes, history.changed));
+        }
         picture.usages = plain.volumes.keys().map(|id| (*id, plain.usages(*id))).collect();
         picture.rooms = plain.nodes.keys().map(|id| (*id, plain.room(*id, LATER))).collect();
         for id in plain.nodes.keys().filter(|id| plain.is_directory(**id)) {
@@ -350,9 +371,29 @@ impl Picture {
             part("map", &self.map, &expected.map),
             part("devices", &self.devices, &expected.devices),
             part("chains", &self.chains, &expected.chains),
+            part("snapshots", &self.snapshots, &expected.snapshots),
+            part("shown", &self.shown, &expected.shown),
+            part("histories", &self.histories, &expected.histories),
         ];
         Some(parts.into_iter().flatten().collect())
     }
+}
+
+/// All that a snapshot shows.
+fn shown(view: &dyn View, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>)> {
+    let (mut reached, mut shown, mut names) = (vec![id.root()], vec![], BTreeMap::new());
+    while let Some(at) = reached.pop() {
+        let inode = read::inode(view, at).expect("reads").unwrap_or_else(|| panic!("{at:?} is named"));
+        let entries = if inode.directory().is_some() { list(view, at, &mut names) } else { vec![] };
+        for entry in &entries {
+            assert_eq!(names.get(&(at, entry.name.clone())), Some(&entry.inode), "by name and by cookie");
+        }
+        reached.extend(entries.iter().map(|entry| entry.inode));
+        shown.push((inode, entries, read::inline_data(view, at).expect("reads").to_vec()));
+    }
+    shown.sort_by_key(|(inode, ..)| inode.id);
+    shown.dedup_by_key(|(inode, ..)| inode.id);
+    shown
 }
 
 /// A listing in pieces of two, as a client with a small buffer gets it; every name is looked up too.

@@ -23,6 +23,7 @@ mod pools;
 mod quotas;
 mod replay;
 mod small_files;
+mod snapshots;
 mod space_used;
 mod unsettled;
 mod volumes;

@@ -53,7 +53,7 @@ impl World {
     }
 
     pub fn view(&self) -> Box<dyn View + Send + Sync> {
-        self.store.snapshot().expect("a snapshot")
+        Box::new(Snapshots(self.store.snapshot().expect("a snapshot")))
     }
 
     pub fn apply(&mut self, command: Command) -> Outcome {

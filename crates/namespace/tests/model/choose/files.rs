@@ -209,6 +209,22 @@ impl Chooser<'_> {
         }
     }
 
+    pub(super) fn command_of_snapshot(&mut self) -> Command {
+        let volumes = self.plain.volumes.keys().copied();
+        let volume = if self.seldom(12) { None } else { self.any(volumes) }.unwrap_or(VolumeId(1000));
+        if self.pick(5) < 3 {
+            let name =
+                if self.seldom(12) { self.one([&b""[..], b"..", b"a/b"]).to_vec() } else { self.name() };
+            return Command::MakeSnapshot { volume, name };
+        }
+        let all = self.plain.snapshots.values().map(|snapshot| &snapshot.snapshot);
+        let (volume, name) = match self.any(all) {
+            Some(snapshot) if !self.seldom(8) => (snapshot.volume, snapshot.name.clone()),
+            _ => (volume, self.name()),
+        };
+        Command::RemoveSnapshot { volume, name, force: self.pick(2) == 0 }
+    }
+
     fn set_limits(&mut self) -> Command {
         let volumes = self.plain.volumes.keys().copied();
         let volume = if self.seldom(12) { None } else { self.any(volumes) }.unwrap_or(VolumeId(1000));

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 51] = [
+const COMMANDS: [&str; 53] = [
     "Create",
     "Link",
     "Remove",
@@ -65,11 +65,14 @@ const COMMANDS: [&str; 51] = [
     "MakeVolume",
     "RemoveVolume",
     "SetLimits",
+    "MakeSnapshot",
+    "RemoveSnapshot",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, `NoXattrRoom`, which
-/// takes 256 KiB, and `TooManyVolumes` and `TooManyInodes`.
-const REFUSALS: [&str; 39] = [
+/// takes 256 KiB, `TooManyVolumes`, `TooManyInodes` and
+/// `TooManySnapshots`; `ReadOnly` has stories of its own.
+const REFUSALS: [&str; 40] = [
     "NoEntry",
     "Exists",
     "Stale",
@@ -109,6 +112,7 @@ const REFUSALS: [&str; 39] = [
     "HoldsVolumes",
     "FilesOpen",
     "Quota",
+    "HoldsSnapshots",
 ];
 
 impl Coverage {

@@ -12,6 +12,7 @@ mod epochs;
 mod inline;
 mod names;
 mod pools;
+mod snapshots;
 mod states;
 mod unsettled;
 mod volumes;
@@ -23,6 +24,7 @@ pub use clients::{PlainClient, PlainSession};
 pub use coverage::Coverage;
 pub use delegations::PlainDelegation;
 use namespace::*;
+pub use snapshots::{PlainHistory, PlainSnapshot};
 pub use states::{LAST_BYTE, PlainLayout, PlainLock, PlainOpen};
 pub use volumes::PlainVolume;
 
@@ -40,6 +42,8 @@ pub struct Plain {
     pub nodes: BTreeMap<InodeId, Node>,
     /// The first one, too.
     pub volumes: BTreeMap<VolumeId, PlainVolume>,
+    pub snapshots: BTreeMap<VolumeId, PlainSnapshot>,
+    pub histories: BTreeMap<VolumeId, PlainHistory>,
     pub clients: BTreeMap<ClientId, PlainClient>,
     pub sessions: BTreeMap<SessionId, PlainSession>,
     pub opens: BTreeMap<StateId, PlainOpen>,
@@ -66,6 +70,7 @@ pub struct Plain {
     pub tokens: BTreeMap<u64, JoinToken>,
 
     pub next_volume: u32,
+    pub next_snapshot: u32,
     pub next_state: u64,
     pub next_client: u64,
     pub next_session: u32,
@@ -140,6 +145,9 @@ impl Plain {
             random: stamp.random,
             caller: None,
             nodes: BTreeMap::from([(InodeId(2), root)]),
+            snapshots: BTreeMap::new(),
+            histories: BTreeMap::new(),
+            next_snapshot: 1 << 23,
             volumes: BTreeMap::from([(VolumeId(0), PlainVolume::new(3, stamp.time))]),
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -303,6 +311,8 @@ impl Plain {
             Command::MakeVolume(new) => self.make_volume(&new),
             Command::RemoveVolume { dir, name, force } => self.remove_volume(dir, &name, force),
             Command::SetLimits { volume, subject, limits } => self.set_limits(volume, subject, limits),
+            Command::MakeSnapshot { volume, name } => self.make_snapshot(volume, &name),
+            Command::RemoveSnapshot { volume, name, force } => self.remove_snapshot(volume, &name, force),
             Command::ServerStarts { .. } => unreachable!("the stories of `once` tell of metaservers"),
         }
     }

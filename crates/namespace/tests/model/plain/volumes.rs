@@ -205,6 +205,9 @@ impl Plain {
         if self.entries().any(|(at, .., inode)| at.volume() == volume && inode.volume() != volume) {
             return Err(Error::HoldsVolumes);
         }
+        if !self.snapshots_of(volume).is_empty() {
+            return Err(Error::HoldsSnapshots);
+        }
         if !force && self.opens.values().any(|open| open.inode.volume() == volume) {
             return Err(Error::FilesOpen);
         }

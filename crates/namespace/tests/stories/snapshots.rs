@@ -1,0 +1,287 @@
+//! Snapshots: what they show, what is kept for them, and that nothing of it changes.
+
+use std::collections::BTreeMap;
+
+use namespace::*;
+use store::View;
+
+use crate::counted::Counts;
+use crate::world::*;
+
+impl World {
+    fn snapshot(&mut self, volume: VolumeId, name: &str) -> Snapshot {
+        match self.apply(Command::MakeSnapshot { volume, name: name.into() }) {
+            Ok(Reply::Snapshot { made: Some(made) }) => made,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn remove_snapshot(&mut self, volume: VolumeId, name: &str, force: bool) -> Result<Reply, Error> {
+        let outcome = self.apply(Command::RemoveSnapshot { volume, name: name.into(), force });
+        self.remove_leftovers();
+        outcome
+    }
+
+    fn kept(&self, volume: VolumeId) -> u64 {
+        read::history(&*self.view(), volume).expect("reads").kept
+    }
+
+    fn mark(&mut self, path: &str, value: &str) {
+        self.set_xattr(path, "n", value.as_bytes(), XattrExists::Either).expect("sets");
+    }
+}
+
+/// Paths below a directory, with what is there: mode, data and the extended attribute `n`.
+fn tree(view: &dyn View, dir: InodeId) -> BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)> {
+    let (mut at, mut tree) = (vec![(String::new(), dir)], BTreeMap::new());
+    while let Some((path, dir)) = at.pop() {
+        let mut entries = vec![];
+        read::list(view, dir, 0, |entry| {
+            entries.push(entry);
+            std::ops::ControlFlow::Continue(())
+        })
+        .expect("lists");
+        for entry in entries {
+            let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
+            assert_eq!(read::lookup(view, dir, &entry.name).expect("reads"), Some(entry.inode), "{path}");
+            let inode = read::inode(view, entry.inode).expect("reads").expect("is there");
+            assert_eq!(inode.id, entry.inode);
+            if let Some(directory) = inode.directory() {
+                assert_eq!(directory.parent, dir, "{path}");
+                at.push((path.clone(), inode.id));
+            }
+            let data = read::inline_data(view, inode.id).expect("reads").to_vec();
+            let xattr = read::xattr(view, inode.id, b"n").expect("reads");
+            tree.insert(path, (inode.mode, data, xattr));
+        }
+    }
+    tree
+}
+
+fn live(w: &World) -> BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)> {
+    tree(&*w.view(), InodeId::ROOT)
+}
+
+fn shown(w: &World, snapshot: &Snapshot) -> BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)> {
+    tree(&*w.view(), snapshot.id.root())
+}
+
+#[test]
+fn a_snapshot_shows_the_volume_as_it_was_whatever_is_done_later() {
+    let mut w = World::new();
+    for dir in ["/d", "/d/e", "/gone"] {
+        w.dir(dir);
+    }
+    for file in ["/a", "/d/b", "/d/e/c", "/gone/x"] {
+        w.small_file(file);
+        w.write_small(file, 0, file).expect("writes");
+        w.mark(file, "before");
+    }
+    let before = live(&w);
+    let first = w.snapshot(VolumeId::FIRST, "first");
+    assert_eq!(shown(&w, &first), before);
+    assert_eq!(w.kept(VolumeId::FIRST), 0, "nothing was changed since");
+
+    w.write_small("/a", 1, "changed").expect("writes");
+    w.mark("/d/b", "after");
+    w.remove("/d/e/c").expect("removes");
+    w.remove("/gone/x").expect("removes");
+    w.remove("/gone").expect("removes");
+    w.rename("/d", "/dd").expect("renames");
+    w.small_file("/new");
+    let between = live(&w);
+    let second = w.snapshot(VolumeId::FIRST, "second");
+    w.remove("/new").expect("removes");
+    w.small_file("/gone");
+    w.write_small("/a", 0, "again").expect("writes");
+    for (from, to) in [("/dd", "/d"), ("/d", "/dd")] {
+        assert_eq!(shown(&w, &first), before);
+        assert_eq!(shown(&w, &second), between);
+        // What was made after all snapshots leaves nothing.
+        let kept = w.kept(VolumeId::FIRST);
+        w.small_file("/short");
+        w.write_small("/short", 0, "lived").expect("writes");
+        w.remove("/short").expect("removes");
+        assert_eq!(w.kept(VolumeId::FIRST), kept);
+        w.rename(from, to).expect("renames");
+    }
+    // In either order, and the other one stays as it is.
+    w.remove_snapshot(VolumeId::FIRST, "first", false).expect("removes");
+    assert_eq!(shown(&w, &second), between);
+    assert!(read::inode(&*w.view(), first.id.root()).expect("reads").is_none());
+    w.remove_snapshot(VolumeId::FIRST, "second", false).expect("removes");
+    assert_eq!(w.kept(VolumeId::FIRST), 0);
+}
+
+#[test]
+fn what_a_later_snapshot_kept_for_an_earlier_one_outlives_it() {
+    let mut w = World::new();
+    w.small_file("/a");
+    w.write_small("/a", 0, "one").expect("writes");
+    let before = live(&w);
+    let first = w.snapshot(VolumeId::FIRST, "first");
+    w.snapshot(VolumeId::FIRST, "second");
+    w.write_small("/a", 0, "two").expect("writes");
+    w.snapshot(VolumeId::FIRST, "third");
+    w.write_small("/a", 0, "three").expect("writes");
+    for name in ["third", "second"] {
+        w.remove_snapshot(VolumeId::FIRST, name, false).expect("removes");
+        assert_eq!(shown(&w, &first), before, "without {name}");
+    }
+    assert_eq!(w.kept(VolumeId::FIRST), 2, "the inode, and its data");
+}
+
+#[test]
+fn snapshots_are_entries_of_a_directory_that_no_listing_shows() {
+    let mut w = World::new();
+    w.small_file("/f");
+    let v = w.volume("/v").expect("makes");
+    w.small_file("/v/in");
+    let dir = VolumeId::FIRST.snapshots_directory();
+    let lookup = |w: &World, dir, name: &str| read::lookup(&*w.view(), dir, name.as_bytes()).expect("reads");
+    assert_eq!(lookup(&w, InodeId::ROOT, ".snapshot"), Some(dir), "also without snapshots");
+    assert_eq!(tree(&*w.view(), dir).len(), 0);
+    let one = w.snapshot(VolumeId::FIRST, "one");
+    assert_eq!(lookup(&w, dir, "one"), Some(one.id.root()));
+    assert_eq!(lookup(&w, one.id.root(), ".snapshot"), None, "a snapshot has none");
+    assert!(!live(&w).keys().any(|path| path.contains(".snapshot")));
+    let root = read::inode(&*w.view(), one.id.root()).expect("reads").expect("is there");
+    assert_eq!(root.directory().expect("a directory").parent, dir);
+    // A volume in the volume is not in its snapshots.
+    assert_eq!(shown(&w, &one).keys().collect::<Vec<_>>(), ["/f"]);
+    let of_v = w.snapshot(v, "one");
+    assert_eq!(shown(&w, &of_v).keys().collect::<Vec<_>>(), ["/in"]);
+    let change = |w: &World| read::inode(&*w.view(), dir).expect("reads").expect("is there").change;
+    let was = change(&w);
+    w.snapshot(VolumeId::FIRST, "two");
+    assert!(change(&w) > was, "clients look again");
+    let names = |w: &World| {
+        let all = read::snapshots(&*w.view(), VolumeId::FIRST).expect("reads");
+        all.into_iter().map(|one| String::from_utf8(one.name).expect("text")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&w), ["one", "two"]);
+    for name in ["", ".", "..", "a/b", "a\0b"] {
+        let made = w.apply(Command::MakeSnapshot { volume: v, name: name.into() });
+        assert_eq!(made, Err(Error::Invalid), "{name:?}");
+    }
+    let make = |volume, name: &str| Command::MakeSnapshot { volume, name: name.into() };
+    assert_eq!(w.apply(make(v, "one")), Err(Error::Exists));
+    assert_eq!(w.apply(make(VolumeId(77), "one")), Err(Error::Stale));
+    assert_eq!(w.apply(make(one.id, "of a snapshot")), Err(Error::Stale));
+    assert_eq!(w.remove_snapshot(v, "two", true), Err(Error::NoEntry));
+    assert_eq!(w.remove_volume("/v", true), Err(Error::HoldsSnapshots));
+}
+
+#[test]
+fn nothing_in_a_snapshot_is_changed() {
+    let mut w = World::new();
+    w.dir("/d");
+    w.small_file("/d/f");
+    w.write_small("/d/f", 0, "data").expect("writes");
+    let before = live(&w);
+    let one = w.snapshot(VolumeId::FIRST, "one");
+    let (f, d) = (w.id("/d/f").in_volume(one.id), w.id("/d").in_volume(one.id));
+    let listing = VolumeId::FIRST.snapshots_directory();
+    let name = || b"f".to_vec();
+    let attributes = NewAttributes { mode: 0o644, uid: 0, gid: 0, accessed: None, modified: None };
+    let exists = Exists::Refuse;
+    let create = |dir, name: &str, node| {
+        let (name, attributes) = (name.into(), attributes.clone());
+        Command::Create(Create { dir, name, node, attributes, exists })
+    };
+    let rename = |from_dir, from: &str, to_dir, to: &str| Command::Rename {
+        from_dir,
+        from: from.into(),
+        to_dir,
+        to: to.into(),
+    };
+    let set = SetAttributes { mode: Some(0), ..SetAttributes::default() };
+    let cut = SetAttributes { size: Some(0), ..SetAttributes::default() };
+    let expect = Expect::Anything;
+    for command in [
+        create(d, "new", NewNode::Fifo),
+        create(one.id.root(), "new", NewNode::Directory),
+        create(listing, "new", NewNode::Directory),
+        Command::Remove { dir: d, name: name(), expect },
+        Command::Remove { dir: listing, name: b"one".to_vec(), expect },
+        Command::Remove { dir: InodeId::ROOT, name: b".snapshot".to_vec(), expect },
+        rename(d, "f", d, "g"),
+        rename(InodeId::ROOT, ".snapshot", InodeId::ROOT, "x"),
+        rename(InodeId::ROOT, "d", InodeId::ROOT, ".snapshot"),
+        Command::SetAttributes { inode: f, set: set.clone() },
+        Command::SetAttributes { inode: listing, set },
+        Command::SetAttributes { inode: f, set: cut },
+        Command::WriteInline { inode: f, offset: 0, data: b"x"[..].into() },
+        Command::SetXattr { inode: f, name: name(), value: vec![], exists: XattrExists::Either },
+        Command::SetStripe { dir: d, policy: None },
+        Command::Link { inode: f, dir: d, name: b"g".to_vec() },
+        Command::Migrate { inode: f, made: None },
+        Command::MakeVolume(NewVolume { dir: d, name: name(), attributes: attributes.clone(), stripe: None }),
+    ] {
+        let said = format!("{command:?}");
+        let outcome = w.apply(command);
+        let is_refused = matches!(outcome, Err(Error::ReadOnly | Error::Exists));
+        assert!(is_refused, "{said}: {outcome:?}");
+    }
+    assert_eq!(w.apply(create(InodeId::ROOT, ".snapshot", NewNode::Fifo)), Err(Error::Exists));
+    let link = Command::Link { inode: f, dir: InodeId::ROOT, name: b"g".to_vec() };
+    assert_eq!(w.apply(link), Err(Error::OtherVolume));
+    assert_eq!(live(&w), before);
+    assert_eq!(shown(&w, &one), before);
+}
+
+#[test]
+fn files_of_a_snapshot_are_opened_to_read_and_keep_it_from_going() {
+    let mut w = World::new();
+    w.small_file("/f");
+    let one = w.snapshot(VolumeId::FIRST, "one");
+    let f = w.id("/f").in_volume(one.id);
+    w.remove("/f").expect("removes");
+    let client = w.client("a");
+    let open = |access| {
+        let (owner, target) = (b"o".to_vec(), OpenTarget::Inode(f));
+        Command::Open(Open {
+            client,
+            owner,
+            target,
+            access,
+            deny: NONE,
+            delegate: false,
+            export: InodeId::ROOT,
+        })
+    };
+    assert_eq!(w.apply(open(WRITE)), Err(Error::ReadOnly));
+    assert_eq!(w.apply(open(BOTH)), Err(Error::ReadOnly));
+    let Ok(Reply::Opened { stateid, .. }) = w.apply(open(READ)) else { panic!("opens") };
+    assert_eq!(w.remove_snapshot(VolumeId::FIRST, "one", false), Err(Error::FilesOpen));
+    w.apply(Command::Close { client, stateid }).expect("closes");
+    assert!(read::inode(&*w.view(), f).expect("reads").is_some(), "the last close of a removed file");
+    w.apply(open(READ)).expect("opens");
+    w.remove_snapshot(VolumeId::FIRST, "one", true).expect("removes");
+    assert_eq!(w.apply(open(READ)), Err(Error::Stale));
+    assert!(!read::has_state(&*w.view(), client).expect("reads"), "its opens are gone");
+}
+
+#[test]
+fn a_snapshot_of_many_files_is_one_small_command_and_its_removal_bounded_ones() {
+    let mut w = World::new();
+    w.is_large = true;
+    let files: Vec<String> = (0..3000).map(|n| format!("/f{n}")).collect();
+    for file in &files {
+        w.small_file(file);
+    }
+    let make = Command::MakeSnapshot { volume: VolumeId::FIRST, name: b"one".to_vec() };
+    let (made, Counts { reads, changes, time: _ }) = w.counted(make);
+    let Reply::Snapshot { made: Some(one) } = made else { panic!("{made:?}") };
+    assert!(changes <= 6 && reads.get() <= 10, "{changes} changes, {reads:?} reads");
+    w.snapshot(VolumeId::FIRST, "two");
+    files.iter().for_each(|file| drop(w.remove(file).expect("removes")));
+    assert_eq!(shown(&w, &one).len(), 3000);
+    let kept = w.kept(VolumeId::FIRST);
+    assert_eq!(kept, 3 * 3000 + 1, "inode, name and cookie of each, and the root");
+    w.remove_snapshot(VolumeId::FIRST, "two", false).expect("removes");
+    assert_eq!((w.kept(VolumeId::FIRST), shown(&w, &one).len()), (kept, 3000), "the other one needs all");
+    w.remove_snapshot(VolumeId::FIRST, "one", false).expect("removes");
+    assert_eq!(w.kept(VolumeId::FIRST), 0);
+    assert_eq!(check(&*w.view()).expect("checks"), Vec::<String>::new());
+}
