@@ -49,7 +49,7 @@ use crate::files::{
 use crate::plan::{Broken, Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
-use crate::snapshot::{Snapshots, history};
+use crate::snapshot::{Snapshots, history, objects};
 use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, leftovers, lock, open, session};
 use crate::volume::{quota, removal};
@@ -361,6 +361,8 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::RemoveVolume { dir, name, force } => removal::remove(plan, *dir, name, *force),
         Command::SetLimits { volume, subject, limits } => quota::set(plan, *volume, *subject, *limits),
         Command::MakeSnapshot { volume, name } => snapshot::make(plan, *volume, name),
+        Command::CopyObjects { inode } => objects::copy(plan, *inode),
+        Command::CopiedObjects { inode, copy, epoch } => objects::copied(plan, *inode, *copy, *epoch),
         Command::RemoveSnapshot { volume, name, force } => {
             snapshot::removal::remove(plan, *volume, name, *force)
         }

@@ -300,6 +300,14 @@ pub enum Command {
     /// Makes a snapshot of a volume.
     MakeSnapshot { volume: VolumeId, name: Vec<u8> },
 
+    /// Begins to copy the objects of a file that a snapshot shows, before its data change. `Delay` while a client has a
+    /// layout of it.
+    CopyObjects { inode: InodeId },
+
+    /// The objects of a file were copied, durably: the copies, with this number, are its own. `Delay` if another attempt
+    /// has begun since.
+    CopiedObjects { inode: InodeId, copy: InodeId, epoch: u32 },
+
     /// Removes a snapshot of a volume: at once for clients, and with bounded work after it. Unless `force`, refused while
     /// files of it are open.
     RemoveSnapshot { volume: VolumeId, name: Vec<u8>, force: bool },

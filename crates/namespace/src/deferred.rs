@@ -4,7 +4,7 @@ use store::StoreError;
 
 use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::{DeferredKind, DeferredOp, FileLayout, Inode, Reply, keys, read};
+use crate::{DeferredKind, DeferredOp, FileLayout, Inode, InodeId, Reply, keys, read};
 
 /// Records a truncation of the objects of `inode` to `size`. A file has at most one: a pending truncation and
 /// this one are merged to the smaller size, since every byte above it must be deleted. The record has a new
@@ -20,7 +20,7 @@ pub(crate) fn truncate(
         None => size,
     };
     take_fence(plan, inode)?;
-    let id = add(plan, inode, layout, DeferredKind::Truncate(size))?;
+    let id = add(plan, (inode.id, inode.generation), layout, DeferredKind::Truncate(size))?;
     plan.put(&keys::truncate(inode.id), &id)?;
     Ok(id)
 }
@@ -33,7 +33,7 @@ pub(crate) fn fence(plan: &mut Plan<'_>, inode: &Inode, layout: FileLayout) -> R
         return truncate(plan, inode, layout, size).map(drop);
     }
     take_fence(plan, inode)?;
-    let id = add(plan, inode, layout, DeferredKind::Fence)?;
+    let id = add(plan, (inode.id, inode.generation), layout, DeferredKind::Fence)?;
     plan.put(&keys::fence(inode.id), &id)
 }
 
@@ -45,16 +45,29 @@ pub(crate) fn repeat_pending(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), S
     }
 }
 
-/// Records a removal of the objects of `inode`, which replaces a pending truncation or fence.
+/// Records a removal of the objects with this number.
 pub(crate) fn remove_objects(
     plan: &mut Plan<'_>,
-    inode: &Inode,
+    objects: InodeId,
+    generation: u32,
     layout: FileLayout,
 ) -> Result<(), StoreError> {
-    take_truncation(plan, inode)?;
-    take_fence(plan, inode)?;
     plan.leave_work();
-    add(plan, inode, layout, DeferredKind::Remove).map(drop)
+    add(plan, (objects, generation), layout, DeferredKind::Remove).map(drop)
+}
+
+/// Deletes a pending truncation or fence of a file that is deleted.
+pub(crate) fn forget_pending(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
+    take_truncation(plan, inode)?;
+    take_fence(plan, inode)
+}
+
+/// True if the pending truncation of a file is to less than its size.
+pub(crate) fn is_within(plan: &Plan<'_>, inode: InodeId) -> Result<bool, StoreError> {
+    let size = read::inode(plan.view(), inode)?.map_or(0, |inode| inode.size);
+    let Some(id) = get::<u64>(plan.view(), &keys::truncate(inode))? else { return Ok(false) };
+    let pending: Option<DeferredOp> = get(plan.view(), &keys::deferred(id))?;
+    Ok(pending.is_some_and(|op| matches!(op.kind, DeferredKind::Truncate(to) if to < size)))
 }
 
 /// Deletes the records with these ids, whose work is done. Unknown ids belong to operations that were merged,
@@ -75,7 +88,7 @@ pub(crate) fn done(plan: &mut Plan<'_>, ids: &[u64]) -> Result<Reply, Stop> {
 
 fn add(
     plan: &mut Plan<'_>,
-    inode: &Inode,
+    (inode, generation): (InodeId, u32),
     layout: FileLayout,
     kind: DeferredKind,
 ) -> Result<u64, StoreError> {
@@ -84,7 +97,7 @@ fn add(
         counters.next_deferred += 1;
         id
     })?;
-    let deferred = DeferredOp { id, inode: inode.id, generation: inode.generation, layout, kind };
+    let deferred = DeferredOp { id, inode, generation, layout, kind };
     plan.put(&keys::deferred(id), &deferred)?;
     Ok(id)
 }

@@ -88,6 +88,8 @@ impl Named {
             | Command::Relocate { inode, .. }
             | Command::RaiseEpoch { inode, .. }
             | Command::ClaimWrite { inode, .. }
+            | Command::CopyObjects { inode }
+            | Command::CopiedObjects { inode, .. }
             | Command::Lock { inode, .. }
             | Command::LayoutGet { inode, .. }
             | Command::LayoutCommit { inode, .. }

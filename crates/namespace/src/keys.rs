@@ -13,6 +13,8 @@
 //! 06  unsettled        inode:8                               Unsettled { grant, version }
 //! 07  to settle        inode:8                               · (index of 06: without layouts to write)
 //! 08  space untold     inode:8                               · (index of 01: `space_is_told` is false)
+//! 09  objects          inode:8                               Objects { id, version, copy }; none: named as the inode
+//! 0a  object owners    object:8                              InodeId (index of 09: of objects named otherwise)
 //!
 //! 10  clients          client:8                              ClientRecord
 //! 11  owners           owner:0..                             OwnerRecord { confirmed, unconfirmed }
@@ -82,6 +84,7 @@
 //! 65  snapshot names   volume:8 name:1..                     snapshot id (index of 62)
 //!
 //! 70  kept             key of 01 to 05, version:4            value that the key had when this snapshot was made
+//!                      key of 09, version:4                  KeptObjects: objects that the file had then
 //! 71  kept for         volume:8 version:8 key                · (index of 70)
 //! ```
 //!
@@ -174,6 +177,16 @@ pub(crate) fn space_untold(inode: InodeId) -> Key {
 
 pub(crate) fn to_settle(inode: InodeId) -> Key {
     of(TO_SETTLE, &[inode.0])
+}
+
+/// Key of the objects of a file.
+pub(crate) fn objects(inode: InodeId) -> Key {
+    of(OBJECTS, &[inode.0])
+}
+
+/// Key of the file of objects that are not named as their inode.
+pub(crate) fn object_owner(object: InodeId) -> Key {
+    of(OBJECT_OWNERS, &[object.0])
 }
 
 pub(crate) fn client(client: ClientId) -> Key {

@@ -9,7 +9,7 @@ use crate::cluster_map::{DeclaredTarget, Setting};
 use crate::record::Counters;
 use crate::{
     Chain, DataServer, DataServerId, DeferredKind, DeferredOp, Device, DeviceId, Incarnation, Inode, InodeId,
-    JoinToken, MapHead, MemberState, Node, Pool, PoolId, TargetState, keys,
+    JoinToken, MapHead, MemberState, Node, Pool, PoolId, Snapshots, TargetState, keys, read,
 };
 
 pub(super) fn check(
@@ -41,7 +41,8 @@ pub(super) fn check(
                 }
             }
             DeferredKind::Remove => {
-                findings.expect(inode.is_none(), || format!("{deferred:?}, and the inode is there"))
+                let owner = read::owner(&Snapshots(view), deferred.inode)?;
+                findings.expect(owner.is_none(), || format!("{deferred:?}, and the objects are of {owner:?}"))
             }
         }
     }

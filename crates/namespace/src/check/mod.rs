@@ -33,11 +33,11 @@ pub fn check(view: &dyn View) -> Result<Vec<String>, StoreError> {
             let inodes = files::check(view, &counters, &mut findings)?;
             states::check(view, &counters, &inodes, &mut findings)?;
             cluster::check(view, &counters, &inodes, &mut findings)?;
+            snapshots::check(view, &inodes, &mut findings)?;
         }
         Err(error) => findings.add(error),
     }
     calls::check(view, &mut findings)?;
-    snapshots::check(view, &mut findings)?;
     unknown_tags(view, &mut findings)?;
     Ok(findings.0)
 }

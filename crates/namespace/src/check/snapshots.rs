@@ -7,14 +7,19 @@ use store::{StoreError, View};
 
 use super::{Findings, marks, records, table};
 use crate::keys::{self, Key};
-use crate::record::{is_sound, stamp_of};
+use crate::record::{decode, is_sound, stamp_of};
 use crate::snapshot::SnapshotCounters;
-use crate::{History, InodeId, Snapshot, VolumeId};
+use crate::snapshot::objects::{Objects, kept as kept_objects};
+use crate::{History, Inode, InodeId, Snapshot, VolumeId};
 
 /// A version of a volume.
 type Version = (VolumeId, u32);
 
-pub(super) fn check(view: &dyn View, findings: &mut Findings) -> Result<(), StoreError> {
+pub(super) fn check(
+    view: &dyn View,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
     let first = keys::snapshot(VolumeId::FIRST);
     let next = records::<SnapshotCounters>(view, &[keys::SNAPSHOTS], &first, findings)?;
     let next = next.into_values().next().unwrap_or_default().next;
@@ -46,25 +51,62 @@ pub(super) fn check(view: &dyn View, findings: &mut Findings) -> Result<(), Stor
         let versions = of_volumes.remove(&volume).unwrap_or_default();
         let history = histories.get(&volume).copied().unwrap_or_default();
         let newest = versions.last().copied().unwrap_or_default();
-        let counted = (history.newest, history.count as usize, history.kept);
+        let counted = (history.newest, history.count as usize, (history.kept, history.bytes));
         let there = (newest, versions.len(), kept.get(&volume).copied().unwrap_or_default());
         findings.expect(counted == there && newest <= history.last, || {
-            format!("{volume:?} has {history:?}, there are (newest, count, kept) {there:?}")
+            format!("{volume:?} has {history:?}, there are (newest, count, (kept, bytes)) {there:?}")
         });
     }
+    objects(view, inodes, findings)
+}
+
+/// Checks that all objects are of one file, and those that are not named as their inode are listed.
+fn objects(
+    view: &dyn View,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut owners: BTreeMap<InodeId, InodeId> = BTreeMap::new();
+    let mut add = |object: InodeId, file: InodeId, findings: &mut Findings| {
+        let other = owners.insert(object, file);
+        findings.expect(other.is_none(), || format!("{object:?} are objects of {file:?}, and of {other:?}"));
+    };
+    for (key, record) in table::<Objects>(view, keys::OBJECTS, findings)? {
+        let file = InodeId(keys::number(&key, 1));
+        let columns = inodes.get(&file).and_then(Inode::columns);
+        findings.expect(columns.is_some(), || format!("{file:?} has {record:?}, and no columns"));
+        for object in [Some(record.id), record.copy].into_iter().flatten() {
+            add(object, file, findings);
+        }
+    }
+    let from = [keys::KEPT, keys::OBJECTS];
+    view.scan(&from, &keys::after(&from), &mut |at, value| {
+        let Some((key, _)) = keys::kept(at) else { return ControlFlow::Continue(()) };
+        match kept_objects(key, value) {
+            Ok(kept) => add(kept.id, InodeId(keys::number(key, 1)), findings),
+            Err(error) => findings.add(error),
+        }
+        ControlFlow::Continue(())
+    })?;
+    let named: BTreeMap<InodeId, InodeId> = table::<InodeId>(view, keys::OBJECT_OWNERS, findings)?
+        .into_iter()
+        .map(|(key, file)| (InodeId(keys::number(&key, 1)), file))
+        .collect();
+    owners.retain(|object, file| object != file);
+    findings.expect(owners == named, || format!("objects are of {owners:?}, and listed as of {named:?}"));
     Ok(())
 }
 
-/// Checks what is kept, and returns how many values each volume has.
+/// Checks what is kept, and returns how many values each volume has, and how many bytes of objects.
 fn kept(
     view: &dyn View,
     snapshots: &BTreeMap<VolumeId, BTreeSet<u32>>,
     histories: &BTreeMap<VolumeId, History>,
     findings: &mut Findings,
-) -> Result<BTreeMap<VolumeId, u64>, StoreError> {
+) -> Result<BTreeMap<VolumeId, (u64, u128)>, StoreError> {
     let removed: BTreeSet<Version> = crate::read::removed_snapshots(view)?.into_iter().collect();
     let mut index: BTreeSet<Key> = marks(view, keys::KEPT_FOR)?.into_iter().collect();
-    let mut counts: BTreeMap<VolumeId, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<VolumeId, (u64, u128)> = BTreeMap::new();
     // Of each key: the last version under which a value is kept.
     let mut last: BTreeMap<Key, u32> = BTreeMap::new();
     view.scan(&[keys::KEPT], &keys::after(&[keys::KEPT]), &mut |at, value| {
@@ -74,7 +116,11 @@ fn kept(
             findings.add(format!("{at:02x?} is kept, and of no key"));
             return ControlFlow::Continue(());
         };
-        *counts.entry(volume).or_default() += 1;
+        let (kept, bytes) = counts.entry(volume).or_default();
+        *kept += 1;
+        if key.first() == Some(&keys::OBJECTS) {
+            *bytes += kept_objects(key, value).map_or(0, |kept| u128::from(kept.bytes));
+        }
         let stamp = stamp_of(value);
         findings.expect(index.remove(&keys::kept_for(volume, version, key)), || {
             format!("{at:02x?} is kept for no snapshot")
@@ -91,7 +137,12 @@ fn kept(
     })?;
     findings.expect(index.is_empty(), || format!("values are not kept: {index:02x?}"));
     for (key, version) in last {
-        let stamp = view.get(&key)?.map_or(u32::MAX, |live| stamp_of(&live));
+        let live = view.get(&key)?;
+        let stamp = match (key.first(), live) {
+            (_, None) => u32::MAX,
+            (Some(&keys::OBJECTS), Some(live)) => decode::<Objects>(&key, &live).map_or(0, |own| own.version),
+            (_, Some(live)) => stamp_of(&live),
+        };
         findings.expect(stamp >= version, || format!("{key:02x?} was kept for {version}, and is of {stamp}"));
     }
     stamps(view, histories, findings)?;

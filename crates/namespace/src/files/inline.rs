@@ -4,6 +4,7 @@
 use super::set_attributes::file_of;
 use super::space_used;
 use crate::plan::{Broken, Plan, Stop};
+use crate::snapshot::objects;
 use crate::states::delegation;
 use crate::{
     DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Placed, Reply, keys, read,
@@ -47,6 +48,9 @@ pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<Placed>)
         DataPlace::Inline => {
             let all_there = inode.written == 0 && made.is_some() && made == inode.placed();
             inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Migrating });
+            if all_there {
+                objects::made(plan, inode.id)?;
+            }
         }
         DataPlace::Migrating => inode.raise_epoch(),
         DataPlace::Striped => return Ok(Reply::Attributes { inode, deferred: None }),
@@ -92,6 +96,7 @@ pub(crate) fn migrated(
         DataPlace::Migrating => {
             forget(plan, &inode);
             inode.move_data(DataPlace::Striped);
+            objects::made(plan, inode.id)?;
             space_used::changed(plan, &mut inode);
             plan.put_inode(&inode)?;
         }

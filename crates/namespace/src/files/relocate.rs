@@ -4,6 +4,7 @@
 use super::set_attributes::file_of;
 use crate::chain::open;
 use crate::plan::{Plan, Stop};
+use crate::snapshot::objects;
 use crate::states::layout_state;
 use crate::{DataPlace, Error, File, FileLayout, FileVersion, InodeId, Kind, Reply, deferred, read};
 
@@ -34,6 +35,7 @@ pub(crate) fn relocate(
         {
             return Err(Error::Delay.into());
         }
+        objects::check_own(plan, &inode)?;
         open::check_chains(plan, from, to)?;
     }
     // A write through a metaserver may be on its way to an old target: its `Wrote` will be refused. And so may a MAKE,

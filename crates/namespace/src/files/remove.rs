@@ -6,8 +6,9 @@
 
 use super::{entry, inline, space_used, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};
+use crate::snapshot::objects;
 use crate::states::delegation;
-use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, pools, read};
+use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, pools, read};
 
 pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
     let mut dir = plan.directory_to_change(dir)?;
@@ -76,10 +77,5 @@ pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
     if let Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) = inode.file() {
         inline::forget(plan, inode);
     }
-    match inode.file() {
-        Some(File { data: DataPlace::Migrating | DataPlace::Striped, layout }) => {
-            Ok(deferred::remove_objects(plan, inode, layout)?)
-        }
-        Some(File { data: DataPlace::Inline, .. }) | None => Ok(()),
-    }
+    objects::discard(plan, inode)
 }

@@ -6,6 +6,7 @@
 
 use super::{size, space_used, unsettled};
 use crate::plan::{Plan, Stop};
+use crate::snapshot::objects;
 use crate::states::{delegation, layout_state};
 use crate::{
     DataPlace, Error, File, Inode, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes,
@@ -77,6 +78,7 @@ pub(crate) fn wrote(
     if inode.epoch != epoch || file.data != DataPlace::Striped {
         return Err(Error::Delay.into());
     }
+    objects::check_own(plan, &inode)?;
     delegation::check(plan, inode.id)?;
     inode.wrote_bytes(end, bytes);
     inode.data_changed(plan.now());

@@ -2,6 +2,7 @@
 
 use super::{inline, space_used};
 use crate::plan::{Plan, Stop};
+use crate::snapshot::objects;
 use crate::states::layout_state;
 use crate::{ClientId, DataPlace, Error, File, Inode, deferred};
 
@@ -13,7 +14,7 @@ pub(crate) fn check(plan: &Plan<'_>, inode: &Inode, layout_of: Option<ClientId>)
     {
         return Err(Error::Delay.into());
     }
-    Ok(())
+    objects::check_own(plan, inode)
 }
 
 /// Sets the size; the caller puts the inode. Returns the deferred object operation, if any.

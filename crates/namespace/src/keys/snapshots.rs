@@ -1,8 +1,8 @@
 //! Keys of snapshots, and of what is kept for them.
 
 use super::{
-    HISTORIES, INODES, KEPT, KEPT_FOR, Key, LEFTOVERS, NAMES, SNAPSHOT_NAMES, SNAPSHOTS, SNAPSHOTS_OF,
-    SPACE_UNTOLD, XATTRS, number, of, with_bytes,
+    HISTORIES, INODES, KEPT, KEPT_FOR, Key, LEFTOVERS, NAMES, OBJECTS, SNAPSHOT_NAMES, SNAPSHOTS,
+    SNAPSHOTS_OF, XATTRS, number, of, with_bytes,
 };
 use crate::{InodeId, VolumeId};
 
@@ -68,7 +68,7 @@ pub(crate) fn kept_key(index: &[u8]) -> &[u8] {
 /// Inode of a key in the tables that begin with an inode of a volume; none for keys of other tables.
 pub(crate) fn inode_of(key: &[u8]) -> Option<InodeId> {
     let tag = key.first()?;
-    ((INODES..=SPACE_UNTOLD).contains(tag) && key.len() >= 9).then(|| InodeId(number(key, 1)))
+    ((INODES..=OBJECTS).contains(tag) && key.len() >= 9).then(|| InodeId(number(key, 1)))
 }
 
 /// The key with another inode.

@@ -9,6 +9,8 @@ pub(crate) const XATTRS: u8 = 0x05;
 pub(crate) const UNSETTLED: u8 = 0x06;
 pub(crate) const TO_SETTLE: u8 = 0x07;
 pub(crate) const SPACE_UNTOLD: u8 = 0x08;
+pub(crate) const OBJECTS: u8 = 0x09;
+pub(crate) const OBJECT_OWNERS: u8 = 0x0a;
 pub(crate) const CLIENTS: u8 = 0x10;
 pub(crate) const OWNERS: u8 = 0x11;
 pub(crate) const SESSIONS: u8 = 0x12;
@@ -66,7 +68,7 @@ pub(crate) const KEPT_FOR: u8 = 0x71;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 61] = [
+pub(crate) const TAGS: [u8; 63] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -76,6 +78,8 @@ pub(crate) const TAGS: [u8; 61] = [
     UNSETTLED,
     TO_SETTLE,
     SPACE_UNTOLD,
+    OBJECTS,
+    OBJECT_OWNERS,
     CLIENTS,
     OWNERS,
     SESSIONS,

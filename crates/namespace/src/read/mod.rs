@@ -21,8 +21,11 @@ pub use files::{
 };
 pub(crate) use locks::{LockTest, Search, fork, holds};
 pub use locks::{conflicting_lock, locks};
-pub(crate) use snapshots::version_before;
-pub use snapshots::{history, removed_snapshots, snapshot, snapshots};
+pub use snapshots::{
+    ObjectsOf, Owner, copy_of_objects, history, objects, owner, removed_snapshots, shares_objects, snapshot,
+    snapshots,
+};
+pub(crate) use snapshots::{own_objects, version_before};
 pub(crate) use states::{client_uses, is_returned, may_conflict};
 pub use states::{
     delegations, has_leftovers, has_state, in_use, layouts, opens, opens_of, revoked, share_conflict,

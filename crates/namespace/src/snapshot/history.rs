@@ -50,7 +50,7 @@ pub(crate) fn keep(plan: &mut Plan<'_>) -> Result<(), Stop> {
 }
 
 /// Keeps a value for the newest snapshot of the volume.
-fn put(plan: &mut Plan<'_>, volume: VolumeId, history: &mut History, key: &[u8], value: Vec<u8>) {
+pub(super) fn put(plan: &mut Plan<'_>, volume: VolumeId, history: &mut History, key: &[u8], value: Vec<u8>) {
     let kept: Key = keys::kept_value(key, history.newest);
     plan.put_value(&kept, value);
     plan.mark(&keys::kept_for(volume, history.newest, key));

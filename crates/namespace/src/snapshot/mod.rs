@@ -18,9 +18,10 @@
 //! **Where it is shown.** The root of each volume has an entry `.snapshot` that no listing shows: inode 1 of the volume,
 //! a directory of its snapshots. None of these has records.
 //!
-//! Volumes in the volume are not in its snapshots.
+//! Data in objects: see `objects.rs`. Volumes in the volume are not in its snapshots.
 
 pub(crate) mod history;
+pub(crate) mod objects;
 pub(crate) mod removal;
 mod view;
 
@@ -33,6 +34,9 @@ use crate::{Error, Reply, Time, VolumeId, keys, read};
 
 /// Maximum of snapshots of one volume: one each hour for half a year. A removal reads the list of them.
 pub const SNAPSHOTS_OF_VOLUME_MAX: u32 = 4096;
+
+/// Time for which no layout to write is granted after a try to make a snapshot: the leader recalls those that are out.
+const QUIET_SECONDS: i64 = 10;
 
 /// Maximum length of a snapshot's name in bytes: that of a file name.
 const NAME_BYTES_MAX: usize = 255;
@@ -66,6 +70,10 @@ pub struct History {
     pub count: u32,
     /// Values that are kept for snapshots, and for those whose removal is under way.
     pub kept: u64,
+    /// Bytes of the objects that are kept for them, as `du` showed them.
+    pub bytes: u128,
+    /// Time until which no layout to write is granted, so that a snapshot can be made.
+    pub quiet_until: Time,
     /// How often a snapshot was made or removed.
     pub changes: u64,
     /// Time of the last of these changes.
@@ -84,7 +92,8 @@ impl Default for SnapshotCounters {
     }
 }
 
-/// Makes a snapshot of a volume.
+/// Makes a snapshot of a volume, if nothing can write to its files unseen. Otherwise no layout to write is granted for a
+/// while, so that the next try may succeed once those that are out have been returned.
 ///
 /// # Errors
 /// `Stale` if there is no such volume, `Exists`, `Invalid` for a name that no client can look up, `TooManySnapshots`.
@@ -102,6 +111,12 @@ pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result
     if plan.view().get(&keys::snapshot_name(volume, name))?.is_some() {
         return Err(Error::Exists.into());
     }
+    if !objects::is_quiet(plan, volume)? {
+        let mut history = read::history(plan.view(), volume)?;
+        history.quiet_until = Time { seconds: plan.now().seconds + QUIET_SECONDS, ..plan.now() };
+        plan.put(&keys::history(volume), &history)?;
+        return Ok(Reply::Snapshot { made: None });
+    }
     let mut counters: SnapshotCounters = get(plan.view(), &keys::snapshot_counters())?.unwrap_or_default();
     let mut history = read::history(plan.view(), volume)?;
     if history.count >= SNAPSHOTS_OF_VOLUME_MAX
@@ -113,6 +128,7 @@ pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result
     let id = VolumeId(counters.next);
     counters.next += 1;
     plan.put(&keys::snapshot_counters(), &counters)?;
+    history.quiet_until = Time::default();
     history.last += 1;
     history.newest = history.last;
     history.count += 1;

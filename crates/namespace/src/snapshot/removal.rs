@@ -9,7 +9,7 @@
 //! Reads of older snapshots find a value under either version, and nothing is kept for a removed one any more, so the
 //! order of the steps does not matter.
 
-use super::changed;
+use super::{changed, objects};
 use crate::keys::{self, Key};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{get, stamp_of};
@@ -79,6 +79,9 @@ pub(crate) fn remove_some(
             plan.mark(&keys::kept_for(volume, before, &key));
         } else {
             history.kept = history.kept.checked_sub(1).ok_or(Broken("a value goes that was not counted"))?;
+            if key.first() == Some(&keys::OBJECTS) {
+                objects::drop_kept(plan, &mut history, &key, &value)?;
+            }
         }
     }
     if history.kept == 0 && read::volume(plan.view(), volume)?.is_none() {

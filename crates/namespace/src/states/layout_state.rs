@@ -9,6 +9,7 @@ use super::{conflicts, leftovers, open, table};
 use crate::files::{epoch, remove, unsettled};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
+use crate::snapshot::objects;
 use crate::{
     ClientId, DataPlace, Error, File, InodeId, IoMode, LayoutState, Observation, Placed, Reply, ReturnScope,
     SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
@@ -62,6 +63,7 @@ pub(crate) fn get_layout(
     if mode == IoMode::ReadWrite && file.mode & SET_ID_BITS != 0 {
         return Err(Error::LayoutUnavailable.into());
     }
+    objects::check_layout(plan, &file, mode == IoMode::ReadWrite)?;
     let becomes_striped = match data {
         DataPlace::Striped if read::pending_truncation(plan.view(), inode)? => {
             return Err(Error::Delay.into());
@@ -85,6 +87,7 @@ pub(crate) fn get_layout(
 
     if becomes_striped {
         file.move_data(DataPlace::Striped);
+        objects::made(plan, inode)?;
         plan.put_inode(&file)?;
     }
     if mode == IoMode::ReadWrite {

@@ -336,7 +336,7 @@ impl<'a> Chooser<'a> {
         {
             return command;
         }
-        if self.seldom(25) {
+        if self.seldom(16) {
             return if self.pick(2) == 0 { self.command_of_snapshot() } else { self.command_of_volume() };
         }
         let kind = self.pick(100);

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use namespace::*;
 use store::View;
 
-use crate::plain::{Plain, PlainDelegation};
+use crate::plain::{Plain, PlainDelegation, PlainHistory};
 
 /// What is seen of the world.
 #[derive(Debug, Default, PartialEq)]
@@ -43,8 +43,8 @@ pub struct Picture {
     devices: Vec<Device>,
     chains: Vec<Chain>,
     snapshots: BTreeMap<VolumeId, Vec<Snapshot>>,
-    shown: BTreeMap<VolumeId, Vec<(Inode, Vec<Entry>, Vec<u8>)>>,
-    histories: BTreeMap<VolumeId, (u32, u64, Time)>,
+    shown: BTreeMap<VolumeId, Vec<(Inode, Vec<Entry>, Vec<u8>, Option<InodeId>)>>,
+    histories: BTreeMap<VolumeId, History>,
 }
 
 /// A state, without what only the machine needs.
@@ -130,7 +130,7 @@ impl Picture {
             assert_eq!(listed, snapshots.iter().map(|one| one.id.root()).collect::<Vec<_>>());
             picture.snapshots.insert(volume.id, snapshots);
             let history = read::history(view, volume.id).expect("reads");
-            picture.histories.insert(volume.id, (history.last, history.changes, history.changed));
+            picture.histories.insert(volume.id, History { kept: 0, ..history });
             picture.usages.insert(volume.id, read::usages(view, volume.id).expect("reads"));
         }
         for inode in picture.inodes.values() {
@@ -212,7 +212,13 @@ impl Picture {
         picture.shown = plain.snapshots.keys().map(|id| (*id, plain.shown(*id))).collect();
         for id in plain.volumes.keys() {
             let history = plain.histories.get(id).copied().unwrap_or_default();
-            picture.histories.insert(*id, (history.last, history.changes, history.changed));
+            let (snapshots, bytes) = (plain.snapshots_of(*id), plain.kept_bytes(*id));
+            let PlainHistory { last, changes, changed, quiet_until } = history;
+            let newest = snapshots.last().map_or(0, |one| one.version);
+            let count = snapshots.len() as u32;
+            // The model keeps worlds, not values.
+            let seen = History { last, newest, count, kept: 0, bytes, changes, changed, quiet_until };
+            picture.histories.insert(*id, seen);
         }
         picture.usages = plain.volumes.keys().map(|id| (*id, plain.usages(*id))).collect();
         picture.rooms = plain.nodes.keys().map(|id| (*id, plain.room(*id, LATER))).collect();
@@ -380,7 +386,7 @@ impl Picture {
 }
 
 /// All that a snapshot shows.
-fn shown(view: &dyn View, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>)> {
+fn shown(view: &dyn View, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>, Option<InodeId>)> {
     let (mut reached, mut shown, mut names) = (vec![id.root()], vec![], BTreeMap::new());
     while let Some(at) = reached.pop() {
         let inode = read::inode(view, at).expect("reads").unwrap_or_else(|| panic!("{at:?} is named"));
@@ -389,7 +395,9 @@ fn shown(view: &dyn View, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>)> {
             assert_eq!(names.get(&(at, entry.name.clone())), Some(&entry.inode), "by name and by cookie");
         }
         reached.extend(entries.iter().map(|entry| entry.inode));
-        shown.push((inode, entries, read::inline_data(view, at).expect("reads").to_vec()));
+        let objects = inode.columns().and_then(|_| read::objects(view, &inode).expect("reads"));
+        let data = read::inline_data(view, at).expect("reads").to_vec();
+        shown.push((inode, entries, data, objects.map(|of| of.id)));
     }
     shown.sort_by_key(|(inode, ..)| inode.id);
     shown.dedup_by_key(|(inode, ..)| inode.id);

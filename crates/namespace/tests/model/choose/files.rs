@@ -210,6 +210,23 @@ impl Chooser<'_> {
     }
 
     pub(super) fn command_of_snapshot(&mut self) -> Command {
+        let shared = self.plain.nodes.keys().copied().filter(|id| self.plain.is_shared(*id));
+        let copying = self.plain.objects.iter().filter_map(|(id, own)| Some((*id, own.copy?)));
+        match self.pick(3) {
+            1 => {
+                let shared = self.any(shared);
+                let inode = if self.seldom(8) { self.file() } else { shared.unwrap_or_else(|| self.file()) };
+                return Command::CopyObjects { inode };
+            }
+            2 => {
+                if let Some((inode, copy)) = self.any(copying) {
+                    let epoch = self.plain.epoch(inode).wrapping_sub(u32::from(self.seldom(8)));
+                    let copy = if self.seldom(8) { InodeId(copy.0 - 1) } else { copy };
+                    return Command::CopiedObjects { inode, copy, epoch };
+                }
+            }
+            _ => {}
+        }
         let volumes = self.plain.volumes.keys().copied();
         let volume = if self.seldom(12) { None } else { self.any(volumes) }.unwrap_or(VolumeId(1000));
         if self.pick(5) < 3 {

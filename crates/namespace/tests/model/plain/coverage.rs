@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 53] = [
+const COMMANDS: [&str; 55] = [
     "Create",
     "Link",
     "Remove",
@@ -66,6 +66,8 @@ const COMMANDS: [&str; 53] = [
     "RemoveVolume",
     "SetLimits",
     "MakeSnapshot",
+    "CopyObjects",
+    "CopiedObjects",
     "RemoveSnapshot",
 ];
 

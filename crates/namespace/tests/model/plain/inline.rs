@@ -68,6 +68,9 @@ impl Plain {
             DataPlace::Inline => {
                 let all_there = bytes.is_empty() && made == Some(Placed { layout: *layout, epoch: *epoch });
                 *place = if all_there { DataPlace::Striped } else { DataPlace::Migrating };
+                if all_there {
+                    self.objects_made(inode);
+                }
             }
             DataPlace::Migrating => *epoch += 1,
             DataPlace::Striped => {}
@@ -85,8 +88,12 @@ impl Plain {
             if *place == DataPlace::Migrating && (*layout != to || *epoch != attempt) {
                 return Err(Error::Delay);
             }
-            *space_is_told &= *place != DataPlace::Migrating;
+            let is_new = *place == DataPlace::Migrating;
+            *space_is_told &= !is_new;
             (*place, *bytes) = (DataPlace::Striped, Vec::new());
+            if is_new {
+                self.objects_made(inode);
+            }
         }
         Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
@@ -124,7 +131,7 @@ impl Plain {
         let busy =
             self.pending_truncation(inode) || self.layouts.values().any(|layout| layout.inode == inode);
         let version = self.version(inode);
-        let closed = self.is_put_on_closed_chain(from, to);
+        let closed = self.is_put_on_closed_chain(from, to) || self.is_shared(inode);
         let Content::File { layout, epoch, .. } = &mut self.node(inode)?.content else {
             panic!("only files have columns")
         };

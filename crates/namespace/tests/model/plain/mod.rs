@@ -24,7 +24,7 @@ pub use clients::{PlainClient, PlainSession};
 pub use coverage::Coverage;
 pub use delegations::PlainDelegation;
 use namespace::*;
-pub use snapshots::{PlainHistory, PlainSnapshot};
+pub use snapshots::{PlainHistory, PlainKept, PlainObjects, PlainSnapshot};
 pub use states::{LAST_BYTE, PlainLayout, PlainLock, PlainOpen};
 pub use volumes::PlainVolume;
 
@@ -44,6 +44,9 @@ pub struct Plain {
     pub volumes: BTreeMap<VolumeId, PlainVolume>,
     pub snapshots: BTreeMap<VolumeId, PlainSnapshot>,
     pub histories: BTreeMap<VolumeId, PlainHistory>,
+    /// Of files whose objects were made, or copied, after a snapshot.
+    pub objects: BTreeMap<InodeId, PlainObjects>,
+    pub kept: Vec<PlainKept>,
     pub clients: BTreeMap<ClientId, PlainClient>,
     pub sessions: BTreeMap<SessionId, PlainSession>,
     pub opens: BTreeMap<StateId, PlainOpen>,
@@ -147,6 +150,8 @@ impl Plain {
             nodes: BTreeMap::from([(InodeId(2), root)]),
             snapshots: BTreeMap::new(),
             histories: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            kept: vec![],
             next_snapshot: 1 << 23,
             volumes: BTreeMap::from([(VolumeId(0), PlainVolume::new(3, stamp.time))]),
             clients: BTreeMap::new(),
@@ -312,6 +317,8 @@ impl Plain {
             Command::RemoveVolume { dir, name, force } => self.remove_volume(dir, &name, force),
             Command::SetLimits { volume, subject, limits } => self.set_limits(volume, subject, limits),
             Command::MakeSnapshot { volume, name } => self.make_snapshot(volume, &name),
+            Command::CopyObjects { inode } => self.copy_objects(inode),
+            Command::CopiedObjects { inode, copy, epoch } => self.copied_objects(inode, copy, epoch),
             Command::RemoveSnapshot { volume, name, force } => self.remove_snapshot(volume, &name, force),
             Command::ServerStarts { .. } => unreachable!("the stories of `once` tell of metaservers"),
         }

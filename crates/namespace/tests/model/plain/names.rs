@@ -164,14 +164,9 @@ impl Plain {
     }
 
     pub(super) fn forget(&mut self, id: InodeId) {
-        let node = self.nodes.remove(&id).expect("is");
+        self.lose_objects(id);
+        self.nodes.remove(&id).expect("is");
         self.unsettled.remove(&id);
-        if let Content::File { layout, place, .. } = node.content
-            && place != DataPlace::Inline
-        {
-            self.deferred.retain(|_, deferred| deferred.inode != id);
-            self.defer(id, node.generation, layout, DeferredKind::Remove);
-        }
     }
 
     pub(super) fn defer(
@@ -192,11 +187,12 @@ impl Plain {
         if self.place(inode) == Some(DataPlace::Migrating) {
             return Err(Error::Delay);
         }
+        self.have_own_objects(inode)?;
         self.have_no_layout(inode, layout_of)
     }
 
     /// No client but `layout_of` has a layout of the file.
-    fn have_no_layout(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
+    pub(super) fn have_no_layout(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
         let others = |layout: &PlainLayout| layout.inode == inode && Some(layout.client) != layout_of;
         if self.layouts.values().any(others) { Err(Error::Delay) } else { Ok(()) }
     }
@@ -467,9 +463,13 @@ impl Plain {
     }
 
     pub(super) fn wrote(&mut self, inode: InodeId, end: u64, bytes: u64, seen: u32) -> Outcome {
+        self.node(inode)?;
+        let is_shared = self.is_shared(inode);
         match &mut self.node(inode)?.content {
             Content::File { .. } if end > i64::MAX as u64 => return Err(Error::TooLarge),
-            Content::File { epoch, place, .. } if *epoch != seen || *place != DataPlace::Striped => {
+            Content::File { epoch, place, .. }
+                if is_shared || *epoch != seen || *place != DataPlace::Striped =>
+            {
                 return Err(Error::Delay);
             }
             Content::File { size, written, space_used, .. } => {

@@ -2,7 +2,8 @@
 
 use namespace::*;
 
-use super::{Outcome, Plain};
+use super::volumes::used;
+use super::{Content, Outcome, Plain};
 
 #[derive(Debug, Clone)]
 pub struct PlainSnapshot {
@@ -17,9 +18,192 @@ pub struct PlainHistory {
     pub last: u32,
     pub changes: u64,
     pub changed: Time,
+    /// Until when no layout to write is granted.
+    pub quiet_until: Time,
+}
+
+/// Which objects are a file's, and of how many snapshots none shows them.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainObjects {
+    pub id: InodeId,
+    pub version: u32,
+    pub copy: Option<InodeId>,
+}
+
+/// Objects that the snapshots above `from`, up to `until`, show.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainKept {
+    pub file: InodeId,
+    pub objects: InodeId,
+    pub generation: u32,
+    pub layout: FileLayout,
+    pub from: u32,
+    pub until: u32,
+    pub bytes: u64,
 }
 
 impl Plain {
+    pub fn own(&self, inode: InodeId) -> PlainObjects {
+        self.objects.get(&inode).copied().unwrap_or(PlainObjects { id: inode, version: 0, copy: None })
+    }
+
+    fn newest(&self, volume: VolumeId) -> u32 {
+        self.snapshots_of(volume).last().map_or(0, |snapshot| snapshot.version)
+    }
+
+    pub fn is_shared(&self, inode: InodeId) -> bool {
+        self.place(inode) == Some(DataPlace::Striped) && self.own(inode).version < self.newest(inode.volume())
+    }
+
+    pub(super) fn have_own_objects(&self, inode: InodeId) -> Result<(), Error> {
+        if self.is_shared(inode) { Err(Error::Delay) } else { Ok(()) }
+    }
+
+    pub(super) fn have_objects_for_layout(&self, inode: InodeId, mode: IoMode) -> Result<(), Error> {
+        let quiet_until = self.histories.get(&inode.volume()).map(|history| history.quiet_until);
+        let writes = mode == IoMode::ReadWrite;
+        if self.own(inode).copy.is_some() || writes && quiet_until.is_some_and(|until| self.now < until) {
+            return Err(Error::Delay);
+        }
+        if writes { self.have_own_objects(inode) } else { Ok(()) }
+    }
+
+    pub(super) fn objects_made(&mut self, inode: InodeId) {
+        let version = self.histories.get(&inode.volume()).map_or(0, |history| history.last);
+        if version > 0 {
+            self.objects.insert(inode, PlainObjects { id: inode, version, copy: None });
+        }
+    }
+
+    pub(super) fn copy_objects(&mut self, inode: InodeId) -> Outcome {
+        let generation = self.node(inode)?.generation;
+        if self.place(inode) != Some(DataPlace::Striped) {
+            return Err(Error::Invalid);
+        }
+        if self.is_shared(inode) {
+            self.have_no_layout(inode, None)?;
+            if self.pending_fence(inode) {
+                return Err(Error::Delay);
+            }
+            let (mut own, layout) = (self.own(inode), self.layout_of(inode).expect("a file"));
+            if let Some(copy) = own.copy {
+                self.defer(copy, generation, layout, DeferredKind::Remove);
+            }
+            own.copy = Some(self.next_inode(inode.volume()));
+            self.objects.insert(inode, own);
+            self.next_epoch(inode);
+        }
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
+    }
+
+    pub(super) fn copied_objects(&mut self, inode: InodeId, copy: InodeId, attempt: u32) -> Outcome {
+        let generation = self.node(inode)?.generation;
+        if self.place(inode) != Some(DataPlace::Striped) {
+            return Err(Error::Invalid);
+        }
+        let mut own = self.own(inode);
+        if own.id == copy && own.copy.is_none() {
+            return Ok(Reply::Attributes { inode: self.inode(inode), deferred: None });
+        }
+        if own.copy != Some(copy) || self.epoch(inode) != attempt {
+            return Err(Error::Delay);
+        }
+        own.copy = None;
+        let layout = self.layout_of(inode).expect("a file");
+        if self.is_shared(inode) {
+            self.keep_objects(inode);
+            let version = self.histories[&inode.volume()].last;
+            own = PlainObjects { id: copy, version, copy: None };
+            self.space_changed(inode);
+        } else {
+            self.defer(copy, generation, layout, DeferredKind::Remove);
+        }
+        self.objects.insert(inode, own);
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
+    }
+
+    fn keep_objects(&mut self, file: InodeId) {
+        let node = &self.nodes[&file];
+        let (own, layout) = (self.own(file), self.layout_of(file).expect("a file"));
+        self.kept.push(PlainKept {
+            file,
+            objects: own.id,
+            generation: node.generation,
+            layout,
+            from: own.version,
+            until: self.newest(file.volume()),
+            bytes: used(node),
+        });
+    }
+
+    /// The objects of a file that goes.
+    pub(super) fn lose_objects(&mut self, id: InodeId) {
+        let node = &self.nodes[&id];
+        let Content::File { layout, place, .. } = node.content else { return };
+        if place == DataPlace::Inline {
+            return;
+        }
+        let (own, generation) = (self.own(id), node.generation);
+        if let Some(copy) = own.copy {
+            self.defer(copy, generation, layout, DeferredKind::Remove);
+        }
+        self.deferred.retain(|_, op| op.inode != id || op.kind == DeferredKind::Remove);
+        if self.is_shared(id) {
+            self.keep_objects(id);
+        } else {
+            self.defer(own.id, generation, layout, DeferredKind::Remove);
+        }
+        self.objects.remove(&id);
+    }
+
+    /// What was kept for a snapshot that was removed.
+    fn keep_no_longer(&mut self, volume: VolumeId, version: u32) {
+        let all = self.snapshots_of(volume);
+        let before = all.iter().map(|one| one.version).filter(|one| *one < version).max().unwrap_or(0);
+        let mut unneeded = vec![];
+        self.kept.retain_mut(|kept| {
+            let is_of = kept.file.volume() == volume && kept.until == version;
+            let goes_on = !is_of || kept.from < before;
+            if is_of && goes_on {
+                kept.until = before;
+            } else if is_of {
+                unneeded.push(*kept);
+            }
+            goes_on
+        });
+        unneeded.sort_by_key(|kept| kept.file);
+        for kept in unneeded {
+            self.defer(kept.objects, kept.generation, kept.layout, DeferredKind::Remove);
+        }
+    }
+
+    /// Bytes of the objects that are kept in a volume.
+    pub fn kept_bytes(&self, volume: VolumeId) -> u128 {
+        let of_volume = self.kept.iter().filter(|kept| kept.file.volume() == volume);
+        of_volume.map(|kept| u128::from(kept.bytes)).sum()
+    }
+
+    /// True if a layout to write is out, or what was written with one is not known.
+    fn is_written(&self, volume: VolumeId) -> bool {
+        let is_unknown = |op: &DeferredOp| match op.kind {
+            DeferredKind::Fence => true,
+            DeferredKind::Truncate(size) => self.inode(op.inode).size > size,
+            DeferredKind::Remove => false,
+        };
+        let mut ops = self.deferred.values().filter(|op| op.inode.volume() == volume);
+        ops.any(is_unknown) || self.unsettled.keys().any(|file| file.volume() == volume)
+    }
+
+    /// Number in the names of the objects that a snapshot shows of a file; none while they are being truncated.
+    fn shown_objects(&self, snapshot: &Snapshot, file: InodeId) -> Option<InodeId> {
+        let shows =
+            |kept: &&PlainKept| kept.file == file && (kept.from + 1..=kept.until).contains(&snapshot.version);
+        match self.kept.iter().find(shows) {
+            Some(kept) => Some(kept.objects),
+            None if self.pending_truncation(file) => None,
+            None => Some(self.own(file).id),
+        }
+    }
     pub fn snapshots_of(&self, volume: VolumeId) -> Vec<Snapshot> {
         let all = self.snapshots.values().map(|snapshot| snapshot.snapshot.clone());
         let mut all: Vec<Snapshot> = all.filter(|snapshot| snapshot.volume == volume).collect();
@@ -37,12 +221,22 @@ impl Plain {
         if self.snapshots_of(volume).iter().any(|snapshot| snapshot.name == name) {
             return Err(Error::Exists);
         }
+        if self.is_written(volume) {
+            let quiet_until = Time { seconds: self.now.seconds + 10, ..self.now };
+            self.histories.entry(volume).or_default().quiet_until = quiet_until;
+            return Ok(Reply::Snapshot { made: None });
+        }
         let mut then = self.clone();
         then.snapshots.clear();
         let id = VolumeId(self.next_snapshot);
         self.next_snapshot += 1;
         let history = self.histories.entry(volume).or_default();
-        *history = PlainHistory { last: history.last + 1, changes: history.changes + 1, changed: self.now };
+        *history = PlainHistory {
+            last: history.last + 1,
+            changes: history.changes + 1,
+            changed: self.now,
+            quiet_until: Time::default(),
+        };
         let snapshot = Snapshot { id, volume, version: history.last, name: name.to_vec(), created: self.now };
         let made = Some(snapshot.clone());
         self.snapshots.insert(id, PlainSnapshot { snapshot, then: Box::new(then) });
@@ -55,14 +249,16 @@ impl Plain {
         if !force && self.opens.values().any(|open| open.inode.volume() == found.id) {
             return Err(Error::FilesOpen);
         }
+        let version = found.version;
         self.snapshots.remove(&found.id);
+        self.keep_no_longer(volume, version);
         let history = self.histories.entry(volume).or_default();
         (history.changes, history.changed) = (history.changes + 1, self.now);
         Ok(Reply::Done)
     }
 
     /// All that a snapshot shows, under the numbers that it has there: inodes, entries and data.
-    pub fn shown(&self, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>)> {
+    pub fn shown(&self, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>, Option<InodeId>)> {
         let PlainSnapshot { snapshot, then } = &self.snapshots[&id];
         let here = |inode: InodeId| InodeId(u64::from(id.0) << 40 | inode.0 & ((1 << 40) - 1));
         let (mut reached, mut shown) = (vec![snapshot.volume.root()], vec![]);
@@ -83,7 +279,8 @@ impl Plain {
             entries.sort_by_key(|entry| entry.cookie);
             reached.extend(entries.iter().map(|entry| entry.inode));
             entries.iter_mut().for_each(|entry| entry.inode = here(entry.inode));
-            shown.push((inode, entries, then.inline_data(at)));
+            let objects = inode.columns().and_then(|_| self.shown_objects(snapshot, at));
+            shown.push((inode, entries, then.inline_data(at), objects));
         }
         shown.sort_by_key(|(inode, ..)| inode.id);
         shown.dedup_by_key(|(inode, ..)| inode.id); // files with several names

@@ -420,6 +420,7 @@ impl Plain {
         if self.pending_truncation(inode) {
             return Err(Error::Delay);
         }
+        self.have_objects_for_layout(inode, mode)?;
         self.migrate(inode, made)?;
         if self.place(inode) != Some(DataPlace::Striped) {
             return Err(Error::Delay);

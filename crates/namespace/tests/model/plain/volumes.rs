@@ -26,7 +26,7 @@ impl PlainVolume {
 }
 
 /// What `du` shows of an inode.
-fn used(node: &Node) -> u64 {
+pub(super) fn used(node: &Node) -> u64 {
     match &node.content {
         Content::File { place: DataPlace::Striped, space_used, .. } => space_used.next_multiple_of(4096),
         Content::File { written, .. } => written.next_multiple_of(512),
