@@ -19,8 +19,8 @@ use command_line::{Failure, limits, logging, signals, usage};
 
 use crate::cli::{Cli, Command, DsCommand, bench_program, manual};
 use crate::commands::{
-    adopt, backup, check_config, clean, export, pool, quota, rebalance, restore, settings, status, stripe,
-    target, token, volume,
+    adopt, backup, check_config, clean, export, pool, quota, rebalance, restore, settings, snapshot, status,
+    stripe, target, token, volume,
 };
 use crate::node::{init, run, up};
 use crate::process::panics;
@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         Command::Stripe(command) => stripe::stripe(&command),
         Command::Volume(command) => volume::volume(&command),
         Command::Quota(command) => quota::quota(&command),
+        Command::Snapshot(command) => snapshot::snapshot(&command),
         Command::Export(command) => export::export(&command),
         Command::ServiceAddress(command) => settings::service_address(&command),
         Command::Set(args) => settings::set(&args),

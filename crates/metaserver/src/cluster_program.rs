@@ -225,7 +225,9 @@ impl Metaserver {
         self.machine.read_barrier().await.map_err(|_| Status::Io)?;
         let inode = {
             let view = self.machine.view().map_err(|_| Status::Io)?;
-            read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?
+            let owner = read::owner(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?;
+            let file = owner.filter(|owner| !owner.is_kept).ok_or(Status::Stale)?.file;
+            read::inode(&*view, file).map_err(|_| Status::Io)?
         };
         let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;
         let inode = self.data.true_inode(inode).await.map_err(|error| match error {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cluster::Group;
 use host::{Clock, Entropy};
-use namespace::{Command, Inode, InodeId, Reply, RequestId, Time, read};
+use namespace::{Command, Inode, InodeId, Reply, RequestId, Snapshots, Time, read};
 use replica::Replica;
 use store::View;
 use wire::handle::{ClientHandle, FileHandle, HandleKey};
@@ -39,9 +39,9 @@ impl StateMachine {
     }
 
     /// Returns a view with all changes that this metaserver has acknowledged, and all changes before the last
-    /// [`StateMachine::read_barrier`].
+    /// [`StateMachine::read_barrier`]. It shows snapshots, too.
     pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, FileError> {
-        Ok(self.group.view()?)
+        Ok(Box::new(Snapshots(self.group.view()?)))
     }
 
     /// Current time, in the form of the state machine and the protocol.
@@ -94,7 +94,7 @@ impl StateMachine {
         read::inode(view, id)?.ok_or(FileError::Stale)
     }
 
-    /// File system id for the volume of an inode: that of the cluster, and the volume in the upper half.
+    /// File system id for the volume, or snapshot, of an inode: that of the cluster, and the volume in the upper half.
     pub(crate) fn fsid(&self, inode: InodeId) -> u64 {
         u64::from(inode.volume().0) << 32 | u64::from(self.volume)
     }

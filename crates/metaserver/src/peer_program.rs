@@ -27,7 +27,7 @@ impl Metaserver {
             Call::ConnectedTo(args) => Reply::ConnectedTo(self.cluster.answer_connected_to(args)),
             Call::Migrate(args) => {
                 let status = match self.machine.replica.leads() {
-                    true => self.data.migrate_to_objects(InodeId(args.inode)).await.err(),
+                    true => self.data.columns_at_leader(InodeId(args.inode)).await.err(),
                     false => Some(FileError::Delay),
                 };
                 Reply::Migrate(migrate::Res { status: status.map_or(Status::Ok, Status::from) })

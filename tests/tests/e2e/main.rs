@@ -44,6 +44,7 @@ mod repair;
 mod rolling;
 mod service_addresses;
 mod sizes;
+mod snapshots;
 mod space_used;
 mod stripe;
 mod two_clients;

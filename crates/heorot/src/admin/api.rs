@@ -1,11 +1,13 @@
 //! JSON types of the admin interface, for its server and its client. Ids are hexadecimal texts, since JSON's
 //! numbers end at 2^53.
 
+mod snapshots;
 mod volumes;
 
 use dataserver::TargetChecks;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::snapshots::{Snapshot, SnapshotDone, SnapshotRequest};
 pub(crate) use self::volumes::{Quota, QuotaRequest, Volume, VolumeRequest};
 
 /// Answer to `GET /status` of a metaserver; a data server forwards it.

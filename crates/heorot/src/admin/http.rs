@@ -7,6 +7,7 @@
 //! | `/stripe`, `/stripe/apply` | see `admin_stripe`; metaserver only |
 //! | `/volumes`, `/volume` | see `volumes`; metaserver only |
 //! | `/quotas`, `/quota` | see `quotas`; metaserver only |
+//! | `/snapshots`, `/snapshot` | see `snapshots`; metaserver only |
 //! | `POST /clean?after_restore=` | [`Clean`]; metaserver only |
 //! | `POST /adopt` | [`Adopted`]; data server only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
@@ -32,7 +33,8 @@ use serde::Deserialize;
 
 use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
 use crate::admin::{
-    access, backup, balance, metrics, nodes, pools, quotas, settings, stripe, targets, tokens, volumes,
+    access, backup, balance, metrics, nodes, pools, quotas, settings, snapshots, stripe, targets, tokens,
+    volumes,
 };
 use crate::node::ds_file::no_targets_of_up;
 use crate::node::secret::Secret;
@@ -114,6 +116,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .merge(nodes::routes())
         .merge(pools::routes())
         .merge(quotas::routes())
+        .merge(snapshots::routes())
         .merge(stripe::routes())
         .merge(targets::routes())
         .merge(tokens::routes())

@@ -13,6 +13,7 @@ pub(crate) mod pools;
 pub(crate) mod quotas;
 pub(crate) mod server;
 pub(crate) mod settings;
+pub(crate) mod snapshots;
 pub(crate) mod socket;
 pub(crate) mod stripe;
 pub(crate) mod targets;

@@ -8,6 +8,7 @@ mod pools;
 mod quotas;
 pub(crate) mod settings;
 mod setup;
+mod snapshots;
 pub(crate) mod table;
 mod volumes;
 
@@ -23,6 +24,7 @@ pub(crate) use crate::cli::pools::{PoolCommand, StripeCommand};
 pub(crate) use crate::cli::quotas::QuotaCommand;
 pub(crate) use crate::cli::settings::{ExportCommand, GetArgs, ServiceAddressCommand, SetArgs};
 pub(crate) use crate::cli::setup::{InitArgs, NODE_DIR, NodeJoinArgs, NodeSetupArgs, Role, RunArgs};
+pub(crate) use crate::cli::snapshots::SnapshotCommand;
 pub(crate) use crate::cli::volumes::VolumeCommand;
 use crate::commands::token::TokenArgs;
 use crate::node::listen::ListenAddress;
@@ -97,6 +99,9 @@ pub(crate) enum Command {
     /// Show what volumes, users and groups have, or set how much they may have
     #[command(subcommand)]
     Quota(QuotaCommand),
+    /// Show, make or remove snapshots of volumes
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
     /// Show or change exports: the directories that clients may mount, their networks and rules
     #[command(subcommand)]
     Export(ExportCommand),

@@ -11,6 +11,7 @@ pub(crate) mod quota;
 pub(crate) mod rebalance;
 pub(crate) mod restore;
 pub(crate) mod settings;
+pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod stripe;
 pub(crate) mod target;

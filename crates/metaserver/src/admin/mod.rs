@@ -1,8 +1,9 @@
-//! Requests of administrators: status, changes of servers, exports, striping, volumes, quotas.
+//! Requests of administrators: status, changes of servers, exports, striping, volumes, quotas, snapshots.
 
 mod exports;
 mod nodes;
 mod quotas;
+mod snapshots;
 pub mod status;
 pub(crate) mod stripe;
 mod volumes;
@@ -11,5 +12,6 @@ pub use crate::data::copies::apply::ApplyReport;
 pub use crate::data::target_changes::TargetChange;
 pub use exports::{ExportChange, ExportReport};
 pub use quotas::{NewLimits, QuotaOf, QuotaReport};
+pub use snapshots::{SnapshotMade, SnapshotReport};
 pub use stripe::{NewStripe, StripeReport};
 pub use volumes::VolumeReport;

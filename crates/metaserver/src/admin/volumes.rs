@@ -190,6 +190,9 @@ fn refusal(path: &str, error: FileError) -> AdminError {
         FileError::Exists => format!("{path} exists; a volume begins as a new directory"),
         FileError::NotDirectory => format!("the directory above {path} is none"),
         FileError::NoEntry | FileError::Stale => format!("{path} was removed or renamed meanwhile"),
+        FileError::State(Error::HoldsSnapshots) => {
+            format!("there are snapshots of {path}: remove them first (heorot snapshot list {path})")
+        }
         FileError::State(Error::HoldsVolumes) => format!("other volumes are in {path}: remove them first"),
         FileError::State(Error::FilesOpen) => {
             format!("clients have files of {path} open; with --force they get errors (ESTALE) from now on")

@@ -18,6 +18,7 @@ use wire::data::{self, Piece, Procedure};
 use wire::handle::ObjectHandle;
 
 use crate::data::Data;
+use crate::data::proxy::FileData;
 use crate::errors::FileError;
 
 /// Bytes planned and copied at a time: done within a data server's time to answer, also on slow disks.
@@ -87,7 +88,7 @@ impl Data {
         len: u64,
         how: How,
     ) -> Result<u64, FileError> {
-        let (from, to) = (self.file_data(source.inode)?, self.file_data(target.inode)?);
+        let (from, to) = (self.file_data(source.inode)?, self.own_data(target.inode)?);
         let window = |done| {
             let (from, to) = ((&from.layout, source.offset + done), (&to.layout, target.offset + done));
             plan(from, to, WINDOW_BYTES.min(len - done))
@@ -119,6 +120,27 @@ impl Data {
             }
         }
         Ok(copied)
+    }
+
+    /// Copies the objects of a file up to `size`, between files with equal layouts, durably.
+    ///
+    /// # Errors
+    /// Those of the data servers.
+    pub(super) async fn copy_columns(
+        &self,
+        from: &FileData,
+        to: &FileData,
+        size: u64,
+    ) -> Result<(), FileError> {
+        let (from_objects, to_objects) = (from.objects(), to.objects());
+        let mut done = 0;
+        while done < size {
+            let len = WINDOW_BYTES.min(size - done);
+            let window = plan((&from.layout, done), (&to.layout, done), len);
+            self.carry_out_copy(window, &from_objects, &to_objects, How::Copy).await?;
+            done += len;
+        }
+        self.commit_columns(to, |_| true).await
     }
 
     async fn carry_out_copy(

@@ -169,10 +169,17 @@ impl Data {
 
     /// The objects of a deferred operation, with the present epochs of their file; a removal has none.
     fn data_of_deferred(&self, deferred: &DeferredOp) -> Result<FileData, FileError> {
-        let inode = read::inode(&*self.machine.view()?, deferred.inode)?;
-        let inode = inode.filter(|inode| inode.generation == deferred.generation);
-        let epochs = inode.map_or((0, 0), |inode| (inode.epoch, inode.layout_epoch));
-        self.file_data_at(deferred.inode, deferred.generation, epochs, deferred.layout)
+        let DeferredOp { inode, generation, layout, kind, .. } = *deferred;
+        let view = self.machine.view()?;
+        let file = match kind {
+            // Of these objects, which are no file's any more.
+            DeferredKind::Remove => None,
+            DeferredKind::Truncate(_) | DeferredKind::Fence => read::inode(&*view, inode)?,
+        };
+        match file.filter(|file| file.generation == generation) {
+            Some(file) => self.file_data_of(&file, layout),
+            None => self.file_data_at(inode, generation, (0, 0), layout),
+        }
     }
 
     pub(crate) async fn remove_objects(

@@ -150,7 +150,7 @@ impl Data {
     ///
     /// # Errors
     /// The leader's error; `Delay` without an answer.
-    async fn migrate_at_leader(&self, inode: InodeId) -> Result<Inode, FileError> {
+    pub(super) async fn migrate_at_leader(&self, inode: InodeId) -> Result<Inode, FileError> {
         let question = peer::Call::Migrate(migrate::Args { inode: inode.0 });
         match self.cluster.call_leader(question, MIGRATION_TIME_MAX).await {
             Ok(peer::Reply::Migrate(migrate::Res { status: Status::Ok })) => {}
@@ -170,7 +170,7 @@ impl Data {
         if inode.columns().is_some() { Ok(inode) } else { self.migrate_to_objects(inode.id).await }
     }
 
-    async fn attributes(&self, command: Command) -> Result<Inode, FileError> {
+    pub(super) async fn attributes(&self, command: Command) -> Result<Inode, FileError> {
         match self.state.propose(None, command).await? {
             Reply::Attributes { inode, .. } => Ok(inode),
             _ => Err(FileError::Fault),

@@ -15,6 +15,7 @@ mod limits;
 pub(crate) mod migration;
 mod operator;
 pub(crate) mod orphans;
+mod own_objects;
 mod place;
 pub(crate) mod placement;
 pub(crate) mod proxy;
@@ -39,6 +40,7 @@ use crate::data::copies::apply::LastApply;
 use crate::data::deferred::backlog::Backlog;
 use crate::data::inode_locks::InodeLocks;
 use crate::data::limits::Reservations;
+use crate::data::own_objects::ObjectCopies;
 use crate::data::placement::Placement;
 use crate::data::proxy::WriteVerifier;
 use crate::data::reports::Reports;
@@ -59,6 +61,8 @@ pub struct Data {
     pub(crate) content_locks: InodeLocks,
     pub(crate) used_chains: Used,
     pub(crate) last_apply: LastApply,
+    /// Copies of objects that snapshots show, under way at the leader.
+    pub(crate) object_copies: ObjectCopies,
     /// Locks of files whose columns get other targets: no layout is granted meanwhile.
     pub(crate) relocations: InodeLocks,
     pub(crate) rounds: Rounds,
@@ -87,6 +91,7 @@ impl Data {
             content_locks: InodeLocks::default(),
             used_chains: Used::default(),
             last_apply: LastApply::default(),
+            object_copies: ObjectCopies::default(),
             relocations: InodeLocks::default(),
             rounds: Rounds::default(),
             settling: Settling::default(),

@@ -3,12 +3,13 @@
 //! Commands leave no orphans: a removal's record stays until every object is removed. Orphans can come from a
 //! write that was under way while its file was removed, or from a target that was restored from a copy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::TargetReport;
-use namespace::{Chain, ChainId, FileLayout, Inode, InodeId, Kind, TargetId, read};
+use namespace::read::Owner;
+use namespace::{Chain, ChainId, FileLayout, InodeId, TargetId, read};
 use wire::data::remove::Only;
 use wire::data::{self, ObjectEntry, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
@@ -234,9 +235,9 @@ impl Data {
         let view = self.machine.view()?;
         let mut split = ByOwner::default();
         for entry in listed.iter().filter(|entry| entry.volume == self.machine.volume) {
-            let inode = read::inode(&*view, InodeId(entry.inode))?;
+            let owner = read::owner(&*view, InodeId(entry.inode))?;
             let unneeded = |epoch| Unneeded { object: *entry, epoch };
-            let Some((layout, epoch)) = layout_of(inode.as_ref(), entry) else {
+            let Some((layout, epoch)) = layout_of(owner.as_ref(), entry) else {
                 split.orphans.push(unneeded(0));
                 continue;
             };
@@ -260,6 +261,17 @@ impl Data {
             }
         }
         Ok(split)
+    }
+
+    /// Files of a list of objects, without those that are only kept for snapshots.
+    pub(crate) fn files_of(&self, listed: &[ObjectEntry]) -> Result<BTreeSet<InodeId>, FileError> {
+        let view = self.machine.view()?;
+        let mut files = BTreeSet::new();
+        for entry in listed {
+            let owner = read::owner(&*view, InodeId(entry.inode))?;
+            files.extend(owner.filter(|owner| !owner.is_kept).map(|owner| owner.file));
+        }
+        Ok(files)
     }
 
     /// Removes the objects of a list that no file needs on the target. Returns their number: 0 for an hour after a
@@ -318,58 +330,26 @@ impl Data {
 }
 
 /// Layout and epoch of the file that the object is of; none: it is of no file.
-fn layout_of<'a>(inode: Option<&'a Inode>, entry: &ObjectEntry) -> Option<(&'a FileLayout, u32)> {
-    let inode = inode?;
-    match &inode.kind {
-        Kind::File(file) if inode.generation == entry.generation && entry.column < file.layout.columns => {
-            Some((&file.layout, inode.epoch))
-        }
-        _ => None,
-    }
+fn layout_of<'a>(owner: Option<&'a Owner>, entry: &ObjectEntry) -> Option<(&'a FileLayout, u32)> {
+    let of = owner.filter(|of| of.generation == entry.generation && entry.column < of.layout.columns)?;
+    Some((&of.layout, of.epoch))
 }
 
 #[cfg(test)]
 mod tests {
-    use namespace::{DataPlace, DeviceId, File, StripeUnit, Time};
+    use namespace::{DeviceId, StripeUnit};
 
     use super::*;
 
-    fn file(columns: u32) -> Inode {
-        let t = Time::default();
-        let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns };
-        Inode {
-            id: InodeId(9),
-            generation: 3,
-            kind: Kind::File(File { layout, data: DataPlace::Striped }),
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-            // Removed but still open: the inode owns its objects until it is deleted.
-            links: 0,
-            size: 0,
-            written: 0,
-            space_used: 0,
-            space_is_told: true,
-            epoch: 0,
-            layout_epoch: 0,
-            accessed: t,
-            modified: t,
-            changed: t,
-            created: t,
-            change: 1,
-            verifier: None,
-        }
-    }
-
     #[test]
     fn an_object_is_of_the_file_with_its_generation_and_column() {
+        let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 2 };
+        let of = Owner { file: InodeId(9), generation: 3, layout, epoch: 0, is_kept: false };
         let entry = |generation, column| ObjectEntry { volume: 1, inode: 9, generation, column };
-        let is_of = |inode: Option<&Inode>, e| layout_of(inode, &e).is_some();
-        assert!(is_of(Some(&file(2)), entry(3, 1)));
+        let is_of = |owner: Option<&Owner>, e| layout_of(owner, &e).is_some();
+        assert!(is_of(Some(&of), entry(3, 1)));
         assert!(!is_of(None, entry(3, 1)), "no such file");
-        assert!(!is_of(Some(&file(2)), entry(4, 1)), "another generation");
-        assert!(!is_of(Some(&file(2)), entry(3, 2)), "the file has no such column");
-        let fifo = Inode { kind: Kind::Fifo, ..file(2) };
-        assert!(!is_of(Some(&fifo), entry(3, 0)), "no data at all");
+        assert!(!is_of(Some(&of), entry(4, 1)), "another generation");
+        assert!(!is_of(Some(&of), entry(3, 2)), "the file has no such column");
     }
 }

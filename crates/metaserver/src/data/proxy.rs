@@ -78,6 +78,16 @@ pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), FileError> {
 }
 
 impl FileData {
+    /// Number in the names of the objects.
+    pub(crate) fn id(&self) -> InodeId {
+        InodeId(self.file.inode)
+    }
+
+    /// The same columns, of objects with another number.
+    pub(crate) fn named(&self, id: InodeId) -> Self {
+        Self { file: FileHandle { inode: id.0, ..self.file }, ..self.clone() }
+    }
+
     /// Handles of the columns, in their order, for the only target of each chain: see [`Data::call_object`].
     pub(crate) fn objects(&self) -> Vec<ObjectHandle> {
         let (epoch, layout_epoch) = self.epochs;
@@ -109,23 +119,33 @@ impl Data {
         self.file_data_of(inode, columns)
     }
 
-    /// Like [`Data::file_data`] with another layout than that of the inode, or before the objects are made.
-    pub(crate) fn file_data_of(&self, inode: &Inode, layout: FileLayout) -> Result<FileData, FileError> {
-        self.file_data_at(inode.id, inode.generation, (inode.epoch, inode.layout_epoch), layout)
+    /// Like [`Data::file_data`], to change the data. `Delay` while a snapshot shows them: see
+    /// [`Data::own_columns`](crate::data::Data::own_columns).
+    pub(crate) fn own_data(&self, inode: &Inode) -> Result<FileData, FileError> {
+        if read::shares_objects(&*self.machine.view()?, inode)? {
+            return Err(FileError::Delay);
+        }
+        self.file_data(inode)
     }
 
-    /// Like [`Data::file_data`] from a file's parts, also after the removal of the file. `epochs`: of calls and
-    /// of layouts.
+    /// Like [`Data::file_data`] with another layout than that of the inode, or before the objects are made.
+    pub(crate) fn file_data_of(&self, inode: &Inode, layout: FileLayout) -> Result<FileData, FileError> {
+        let objects = read::objects(&*self.machine.view()?, inode)?.ok_or(FileError::Delay)?;
+        self.file_data_at(objects.id, inode.generation, objects.epochs, layout)
+    }
+
+    /// Like [`Data::file_data`] from the number of the objects, also after the removal of the file. `epochs`: of calls
+    /// and of layouts.
     pub(crate) fn file_data_at(
         &self,
-        inode: InodeId,
+        objects: InodeId,
         generation: u32,
         epochs: (u32, u32),
         layout: FileLayout,
     ) -> Result<FileData, FileError> {
         let view = self.machine.view()?;
         let device = read::device(&*view, layout.device)?.ok_or(FileError::Io)?;
-        let file = FileHandle { volume: self.machine.volume, inode: inode.0, generation };
+        let file = FileHandle { volume: self.machine.volume, inode: objects.0, generation };
         let incarnation = incarnation(&*view)?.0;
         Ok(FileData { file, layout, chains: device.chains, incarnation, epochs })
     }
@@ -222,7 +242,7 @@ impl Data {
         payload: Payload,
         stable: bool,
     ) -> Result<(), FileError> {
-        let written = self.write_columns(&self.file_data(inode)?, offset, payload, stable).await;
+        let written = self.write_columns(&self.own_data(inode)?, offset, payload, stable).await;
         self.fence_unanswered(inode, written).await
     }
 
@@ -333,12 +353,21 @@ impl Data {
             return Ok(()); // each write was durable before its answer
         }
         let data = self.file_data(inode)?;
+        let is_there = |object: &ObjectHandle| {
+            !self.is_lost_and_empty(inode, &data.layout, object.column, ChainId(object.chain))
+        };
+        self.commit_columns(&data, is_there).await
+    }
+
+    /// Makes the unstable writes to objects durable.
+    pub(crate) async fn commit_columns(
+        &self,
+        data: &FileData,
+        is_meant: impl Fn(&ObjectHandle) -> bool,
+    ) -> Result<(), FileError> {
         let mut calls = JoinSet::new();
-        for object in data.objects() {
+        for object in data.objects().into_iter().filter(is_meant) {
             let chain = ChainId(object.chain);
-            if self.is_lost_and_empty(inode, &data.layout, object.column, chain) {
-                continue;
-            }
             let args = |handle| data::commit::Args { handle };
             let call = self.call_object::<_, data::commit::ResOk>(object, Procedure::Commit, args);
             calls.spawn(async move { (chain, call.await) });

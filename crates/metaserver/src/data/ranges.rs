@@ -116,7 +116,7 @@ impl Data {
         len: u64,
         ask: bool,
     ) -> Result<Vec<(ChainId, data::allocate::ResOk)>, FileError> {
-        let data = self.file_data(inode)?;
+        let data = self.own_data(inode)?;
         let mut calls = JoinSet::new();
         for object in data.objects() {
             let (offset, len) = data.layout.object_range(object.column, offset, len);
@@ -136,7 +136,7 @@ impl Data {
 
     /// Makes a range a hole on all data servers, durably.
     pub(crate) async fn punch_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), FileError> {
-        let data = self.file_data(inode)?;
+        let data = self.own_data(inode)?;
         let mut calls = JoinSet::new();
         for object in data.objects() {
             let (offset, len) = data.layout.object_range(object.column, offset, len);

@@ -9,16 +9,21 @@ use crate::errors::FileError;
 use crate::state::recall::Holders;
 
 impl Data {
-    /// Prepares a truncation as the state machine requires: no migration under way, and layouts recalled from
-    /// the holders `whose`.
+    /// Prepares a truncation as the state machine requires: no migration under way, objects that no snapshot shows, and
+    /// layouts recalled from the holders `whose`.
     ///
     /// # Errors
     /// `Delay` as with [`ClientState::recall_layouts`], or while a data server for migrated data is
     /// unreachable.
-    pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), FileError> {
+    pub(crate) async fn before_truncation(
+        self: &Arc<Self>,
+        inode: &Inode,
+        whose: Holders,
+    ) -> Result<(), FileError> {
         if inode.data() == Some(DataPlace::Migrating) {
             self.migrate_to_objects(inode.id).await?;
         }
+        self.own_columns_if_any(inode).await?;
         self.state.recall_layouts(inode.id, inode.generation, whose).await
     }
 

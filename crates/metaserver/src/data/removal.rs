@@ -68,7 +68,8 @@ impl fmt::Display for Remaining {
         if *of_files > 0 {
             write!(
                 f,
-                "{and} {of_files} objects of files that are still open or written to, or that no other data server takes"
+                "{and} {of_files} objects of files that are still open or written to, that no other data server takes, or that \
+                 snapshots show"
             )?;
             and = ", and";
         }
@@ -134,7 +135,11 @@ impl Data {
 
     /// Moves one file's empty columns. Returns the number of its objects that remain.
     async fn leave_objects(&self, target: TargetId, inode: InodeId, objects: u64) -> Result<u64, FileError> {
-        let Some(inode) = read::inode(&*self.machine.view()?, inode)? else {
+        let Some(owner) = read::owner(&*self.machine.view()?, inode)? else { return Ok(0) };
+        if owner.is_kept {
+            return Ok(objects); // for snapshots, until those are removed
+        }
+        let Some(inode) = read::inode(&*self.machine.view()?, owner.file)? else {
             return Ok(0);
         };
         let Some(layout) = inode.layout() else { return Ok(0) };
@@ -152,10 +157,11 @@ impl Data {
             before.layout.chain(&before.chains, *column) == chain
                 && now.layout.chain(&now.chains, *column) != chain
         };
+        let objects_id = now.id();
         let unneeded = |column| Unneeded {
             object: ObjectEntry {
                 volume: self.machine.volume,
-                inode: inode.id.0,
+                inode: objects_id.0,
                 generation: inode.generation,
                 column,
             },

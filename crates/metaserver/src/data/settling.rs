@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::Repeated;
-use namespace::{InodeId, TargetId, read};
+use namespace::{InodeId, TargetId, VolumeId, read};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -157,6 +157,21 @@ impl Data {
             _ => Vec::new(),
         };
         Ok(self.settling.when(file, &targets, Instant::now()))
+    }
+
+    /// Settles the files of a volume whose layouts to write were returned.
+    ///
+    /// # Errors
+    /// Those of the view, and of the command.
+    pub(crate) async fn settle_volume(&self, volume: VolumeId) -> Result<(), FileError> {
+        let mut after = volume.snapshots_directory(); // before all files
+        loop {
+            let mut files = read::to_settle(&*self.machine.view()?, after, FILES_AT_ONCE)?;
+            files.retain(|file| file.volume() == volume);
+            let Some(last) = files.last() else { return Ok(()) };
+            after = *last;
+            self.settle(&files).await?;
+        }
     }
 
     async fn settle(&self, files: &[InodeId]) -> Result<(), FileError> {

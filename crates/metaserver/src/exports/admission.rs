@@ -15,7 +15,7 @@ use wire::handle;
 use wire::nfs4::{ArgOp, Status};
 use wire::rpc::Credential;
 
-use crate::compound::Context;
+use crate::compound::{Context, Current};
 use crate::errors::FileError;
 use crate::exports::Admission;
 use crate::user::User;
@@ -149,12 +149,17 @@ impl Admission {
         }
     }
 
-    /// Checks that the current file's export is not read-only.
+    /// Checks that neither the current file's export is read-only, nor the file of a snapshot.
     ///
     /// # Errors
     /// `ReadOnly`, or as [`Admission::rules`].
     pub(crate) fn check_writable(&self, context: &Context) -> Result<(), Status> {
-        let Via::Export(export) = context.state.current()?.via else { return Err(Status::RoFs) };
+        let Current { inode, via: Via::Export(export), .. } = context.state.current()? else {
+            return Err(Status::RoFs);
+        };
+        if inode.is_read_only() {
+            return Err(Status::RoFs);
+        }
         match self.rules(&context.connection, export)?.access {
             Access::ReadWrite => Ok(()),
             Access::ReadOnly => Err(Status::RoFs),

@@ -66,7 +66,7 @@ pub(crate) async fn write_bytes(
     if let Some(inode) = request.answered(server)? {
         return Ok(Written { inode, is_durable: durable });
     }
-    let inode = server.data.in_columns(inode).await?;
+    let inode = server.data.own_columns(inode).await?;
     let _room = server.data.reserve(&inode, end, end - offset).await?;
     let (mut inode, claim) = request.claim(server, inode).await?;
     loop {

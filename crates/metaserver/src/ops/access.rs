@@ -39,6 +39,9 @@ pub(crate) fn access(server: &Metaserver, context: &Context, args: Args) -> Resu
     if xattrs::check_write(&user, &inode).is_ok() {
         access |= XATTR_WRITE;
     }
+    if inode.id.is_read_only() {
+        access &= !(MODIFY | EXTEND | DELETE | XATTR_WRITE);
+    }
     let supported = supported & args.access;
     Ok(ResOk { supported, access: access & supported })
 }

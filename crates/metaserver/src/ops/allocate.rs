@@ -17,7 +17,7 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
         return Err(Status::Inval);
     }
     let end = end_of(args.offset, args.length)?;
-    let inode = server.data.in_columns(inode).await?;
+    let inode = server.data.own_columns(inode).await?;
     let user = server.caller(context)?;
     clear_set_id(server, &mut Request::Compound(context), &user, &inode).await?;
     if Request::Compound(context).answered(server)?.is_some() {

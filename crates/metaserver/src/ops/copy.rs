@@ -107,7 +107,7 @@ pub(super) async fn in_columns_like(
     {
         server.state.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
     }
-    Ok(server.data.in_columns(target).await?)
+    Ok(server.data.own_columns(target).await?)
 }
 
 /// True if the source has as many copies as are planned for the target, in the same pool.

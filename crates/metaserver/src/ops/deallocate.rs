@@ -16,7 +16,7 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
         return Err(Status::Inval);
     }
     end_of(args.offset, args.length)?;
-    let inode = server.data.in_columns(inode).await?;
+    let inode = server.data.own_columns(inode).await?;
     let user = server.caller(context)?;
     clear_set_id(server, &mut Request::Compound(context), &user, &inode).await?;
     if Request::Compound(context).answered(server)?.is_some() {

@@ -6,8 +6,8 @@
 //! striped file returns wrong bytes.
 
 use namespace::{
-    ChainId, ClientId, Command, DataPlace, INLINE_BYTES_MAX, InodeId, IoMode, Placed, Reply, Share, State,
-    read,
+    ChainId, ClientId, Command, DataPlace, INLINE_BYTES_MAX, Inode, InodeId, IoMode, Placed, Reply, Share,
+    State, read,
 };
 use store::View;
 use wire::handle::{Holder, ObjectHandle};
@@ -55,13 +55,18 @@ pub(crate) async fn layoutget(
     // first byte.
     // Near a limit of its volume or owner a file is written only through the metaserver, too, which refuses in time.
     let file = server.machine.inode(&*server.machine.view()?, inode)?;
+    if inode.is_read_only() {
+        return Err(Status::LayoutUnavailable.into());
+    }
+    // Its first write copies the objects: not before it is known that there is one.
+    let is_shared = read::shares_objects(&*server.machine.view()?, &file).map_err(store_failed)?;
     let is_for_metaserver =
         file.mode & SET_ID_BITS != 0 || server.data.is_near_limit(&*server.machine.view()?, &file)?;
     let mode = match server.admission.check_writable(context) {
         Ok(()) if is_for_metaserver && mode == IoMode::ReadWrite => {
             return Err(Status::LayoutUnavailable.into());
         }
-        Ok(()) if !is_for_metaserver && may_write(&*server.machine.view()?, inode, client)? => {
+        Ok(()) if !is_for_metaserver && !is_shared && may_write(&*server.machine.view()?, inode, client)? => {
             IoMode::ReadWrite
         }
         // The export became read-only after the OPEN: the WRITE through the metaserver returns the reason.
@@ -99,7 +104,9 @@ pub(crate) async fn layoutget(
         return Err(Status::ServerFault.into());
     };
     // With the epoch of the grant: if the layout was revoked since, its handles are void.
-    let data = server.data.file_data_at(inode, generation, (layout_epoch, layout_epoch), layout)?;
+    let objects =
+        read::objects(&*server.machine.view()?, &file).map_err(store_failed)?.ok_or(Status::Delay)?;
+    let data = server.data.file_data_at(objects.id, generation, (layout_epoch, layout_epoch), layout)?;
     let body = body(server, data, mode)?;
     if is_too_long(&body, args.maxcount) {
         // The file got more columns since the check (CLONE places a file without data): revoke the layout.
@@ -139,6 +146,7 @@ async fn make_objects_for_layouts(
         // The metaserver returns the error for lost data at once; a client would wait for the lost data
         // server.
         return match server.data.leave_lost_targets(&inode).await {
+            Ok(()) if mode == IoMode::ReadWrite => own_columns(server, args, inode).await.map(|()| None),
             Ok(()) => Ok(None),
             Err(FileError::Io) => Err(Status::LayoutUnavailable.into()),
             Err(error) => Err(error.into()),
@@ -158,6 +166,16 @@ async fn make_objects_for_layouts(
     }
     server.data.migrate_to_objects(inode.id).await?;
     Ok(None)
+}
+
+/// Gives a file that a snapshot shows objects of its own.
+async fn own_columns(server: &Metaserver, args: &Args, file: Inode) -> Result<(), Error> {
+    let is_shared = read::shares_objects(&*server.machine.view()?, &file).map_err(store_failed)?;
+    // With its OPEN a client asks before it knows whether it will write.
+    if is_shared && args.stateid == Stateid::CURRENT {
+        return Err(Status::LayoutTryLater.into());
+    }
+    server.data.own_columns(file).await.map(drop).map_err(|_| Status::LayoutTryLater.into())
 }
 
 /// True if the client has the file open for writing.

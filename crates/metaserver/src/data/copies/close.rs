@@ -60,7 +60,10 @@ impl Data {
             let page = self.list_objects(target, after).await?;
             let mut columns_of = BTreeMap::<(InodeId, u32), Vec<u32>>::new();
             for entry in page.objects.iter().filter(|entry| entry.volume == self.machine.volume) {
-                let file = (InodeId(entry.inode), entry.generation);
+                // What is kept for snapshots stays where it is.
+                let owner = read::owner(&*self.machine.view()?, InodeId(entry.inode))?;
+                let Some(owner) = owner.filter(|owner| !owner.is_kept) else { continue };
+                let file = (owner.file, entry.generation);
                 columns_of.entry(file).or_default().push(entry.column);
             }
             for ((id, generation), columns) in columns_of {

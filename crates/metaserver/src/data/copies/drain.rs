@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use namespace::{InodeId, TargetId};
+use namespace::TargetId;
 use tokio::time::Instant;
 
 use super::{FILES_AT_A_TIME, Wanted};
@@ -101,7 +101,7 @@ impl Data {
                     tracing::debug!(%target, ?error, "unneeded objects are not removed yet");
                 }
             }
-            let files: BTreeSet<InodeId> = listed.owned.iter().map(|entry| InodeId(entry.inode)).collect();
+            let files = self.files_of(&listed.owned)?;
             let mut outcomes = stream::iter(files)
                 .map(|file| self.put_on_chains(file, wanted))
                 .buffer_unordered(FILES_AT_A_TIME);
