@@ -17,8 +17,10 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
 async fn volumes(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<Volume>>, Refused> {
     let reports = in_time(metaserver(&admin)?.volumes_report()).await?.map_err(refused)?;
     let shown = |report: metaserver::VolumeReport| {
-        let metaserver::VolumeReport { id, path, inodes, bytes, volumes, created } = report;
-        Volume { id, path, inodes, bytes, volumes, created: created.map(|time| time.seconds) }
+        let metaserver::VolumeReport { id, path, inodes, bytes, volumes, snapshots, snapshot_bytes, created } =
+            report;
+        let created = created.map(|time| time.seconds);
+        Volume { id, path, inodes, bytes, volumes, snapshots, snapshot_bytes, created }
     };
     Ok(Json(reports.into_iter().map(shown).collect()))
 }

@@ -73,14 +73,18 @@ fn show(volumes: &[Volume], json: bool) -> Result<(), Failure> {
 }
 
 fn table(volumes: &[Volume]) -> String {
-    let mut rows = vec![["volume", "files", "used", "volumes in it", "id"].map(String::from).to_vec()];
-    for Volume { id, path, inodes, bytes, volumes, created: _ } in volumes {
+    let head = ["volume", "files", "used", "volumes in it", "snapshots", "kept for them", "id"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for Volume { id, path, inodes, bytes, volumes, snapshots, snapshot_bytes, created: _ } in volumes {
         let path = path.clone().unwrap_or_else(|| "(removed; its files are being deleted)".into());
         // Its root is none of its files.
         let files = inodes.saturating_sub(1);
-        rows.push(vec![path, files.to_string(), size::show(*bytes), volumes.to_string(), id.to_string()]);
+        let (used, kept) = (size::show(*bytes), size::show(*snapshot_bytes));
+        let numbers =
+            [files.to_string(), used, volumes.to_string(), snapshots.to_string(), kept, id.to_string()];
+        rows.push([vec![path], numbers.to_vec()].concat());
     }
-    aligned(&rows, 1..=4)
+    aligned(&rows, 1..=6)
 }
 
 #[cfg(test)]
@@ -95,13 +99,15 @@ mod tests {
             inodes,
             bytes: inodes << 12,
             volumes: u32::from(id == 0),
+            snapshots: id,
+            snapshot_bytes: u64::from(id) << 10,
             created: Some(0),
         };
         let expected = "\
-volume                                   files     used  volumes in it  id
-/                                          100  404 KiB              1   0
-/home                                        0    4 KiB              0   7
-(removed; its files are being deleted)  123455  482 MiB              0   3
+volume                                   files     used  volumes in it  snapshots  kept for them  id
+/                                          100  404 KiB              1          0            0 B   0
+/home                                        0    4 KiB              0          7          7 KiB   7
+(removed; its files are being deleted)  123455  482 MiB              0          3          3 KiB   3
 ";
         let shown =
             table(&[volume(0, Some("/"), 101), volume(7, Some("/home"), 1), volume(3, None, 123_456)]);

@@ -26,6 +26,10 @@ pub struct VolumeReport {
     pub bytes: u64,
     /// Volumes in it.
     pub volumes: u32,
+    /// Snapshots of it.
+    pub snapshots: u32,
+    /// Bytes that are kept for them alone.
+    pub snapshot_bytes: u64,
     /// Time of its creation.
     pub created: Option<Time>,
 }
@@ -49,12 +53,15 @@ impl Metaserver {
         for Volume { id, usage, volumes, created, .. } in read::volumes(&*view)? {
             let path = self.admission.path_of_directory(&*view, id.root()).map_err(server_failed)?;
             let (inodes, path, created) = (usage.inodes, Some(path), Some(created));
+            let history = read::history(&*view, id)?;
             reports.push(VolumeReport {
                 id: id.0,
                 path,
                 inodes,
                 bytes: usage.bytes_shown(),
                 volumes,
+                snapshots: history.count,
+                snapshot_bytes: u64::try_from(history.bytes).unwrap_or(u64::MAX),
                 created,
             });
         }
@@ -65,6 +72,8 @@ impl Metaserver {
             inodes,
             bytes: 0,
             volumes: 0,
+            snapshots: 0,
+            snapshot_bytes: 0,
             created: None,
         }));
         Ok(reports)

@@ -32,13 +32,13 @@ pub(crate) struct Quota {
 impl Attributes {
     /// Room in the file system of an inode.
     pub(crate) fn room(&self, view: &dyn View, inode: &Inode) -> Result<Room, FileError> {
-        let usage = read::volume(view, inode.id.volume())?.map_or_else(Usage::default, |volume| volume.usage);
+        let usage = read::charged(view, inode.id.volume())?;
         Ok(within(self.cluster.data_servers.space(), &usage))
     }
 
     /// Quota attributes of an inode.
     pub(crate) fn quota(&self, view: &dyn View, inode: &Inode) -> Result<Quota, FileError> {
-        let usage = read::volume(view, inode.id.volume())?.map_or_else(Usage::default, |volume| volume.usage);
+        let usage = read::charged(view, inode.id.volume())?;
         let (_, free) = self.cluster.data_servers.space();
         let hard = read::room_bytes(view, inode, self.machine.now())?.min(free);
         let soft = match usage.limits.bytes_soft {

@@ -37,6 +37,9 @@ impl Data {
     /// As [`Data::in_columns`]; `Delay` while a client has a layout of the file, or a copy takes longer than a request
     /// can be held.
     pub(crate) async fn own_columns(self: &Arc<Self>, inode: Inode) -> Result<Inode, FileError> {
+        if inode.id.is_read_only() {
+            return Err(FileError::ReadOnly);
+        }
         let inode = self.in_columns(inode).await?;
         if !read::shares_objects(&*self.machine.view()?, &inode)? {
             return Ok(inode); // the usual case

@@ -122,6 +122,9 @@ impl Data {
     /// Like [`Data::file_data`], to change the data. `Delay` while a snapshot shows them: see
     /// [`Data::own_columns`](crate::data::Data::own_columns).
     pub(crate) fn own_data(&self, inode: &Inode) -> Result<FileData, FileError> {
+        if inode.id.is_read_only() {
+            return Err(FileError::ReadOnly);
+        }
         if read::shares_objects(&*self.machine.view()?, inode)? {
             return Err(FileError::Delay);
         }

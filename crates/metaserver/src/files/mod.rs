@@ -39,6 +39,7 @@ pub(crate) fn check_access(
     wanted: Share,
 ) -> Result<(), FileError> {
     match wanted.contains(Share::WRITE) {
+        true if inode.id.is_read_only() => return Err(FileError::ReadOnly),
         true => user.check_write(inode)?,
         false => user.check_read(inode)?,
     }

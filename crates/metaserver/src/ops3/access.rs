@@ -29,5 +29,6 @@ fn granted(user: &User, inode: &Inode) -> u32 {
         [(Permission::READ, READ), (Permission::EXECUTE, EXECUTE), (Permission::WRITE, MODIFY | EXTEND)]
     };
     let granted = kinds.iter().filter(|(permission, _)| user.may(inode, *permission));
-    granted.fold(0, |bits, (_, kind)| bits | kind)
+    let granted = granted.fold(0, |bits, (_, kind)| bits | kind);
+    if inode.id.is_read_only() { granted & !(MODIFY | EXTEND | DELETE) } else { granted }
 }

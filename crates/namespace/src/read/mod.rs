@@ -31,8 +31,10 @@ pub use states::{
     delegations, has_leftovers, has_state, in_use, layouts, opens, opens_of, revoked, share_conflict,
     share_holders, state, states,
 };
-pub(crate) use volumes::left_volume;
-pub use volumes::{removed_volumes, room_bytes, rooms, usage, usages, volume, volume_lives, volumes};
+pub use volumes::{
+    charged, removed_volumes, room_bytes, rooms, usage, usages, volume, volume_lives, volumes,
+};
+pub(crate) use volumes::{left_volume, with_kept};
 
 use std::ops::ControlFlow;
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
-use super::{collect_some, counters, inode, scan_records};
+use super::{collect_some, counters, history, inode, scan_records};
 use crate::record::get;
 use crate::volume::LeftVolume;
 use crate::{Counted, Inode, InodeId, Subject, Time, Usage, Volume, VolumeId, keys};
@@ -91,13 +91,26 @@ pub fn room_bytes(view: &dyn View, inode: &Inode, now: Time) -> Result<u64, Stor
     Ok(rooms(view, inode, now)?.into_iter().map(|(_, room)| room).min().unwrap_or(u64::MAX))
 }
 
+/// Usage of a volume for its limit: with the objects that are kept for its snapshots.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn charged(view: &dyn View, id: VolumeId) -> Result<Usage, StoreError> {
+    volume(view, id)?.map_or(Ok(Usage::default()), |volume| with_kept(view, &volume))
+}
+
+pub(crate) fn with_kept(view: &dyn View, volume: &Volume) -> Result<Usage, StoreError> {
+    let kept = history(view, volume.id)?.bytes;
+    Ok(Usage { bytes: volume.usage.bytes.saturating_add(kept), ..volume.usage })
+}
+
 /// Bytes that whose limits hold for an inode have left at this time; those without a limit are left out.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn rooms(view: &dyn View, inode: &Inode, now: Time) -> Result<Vec<(Subject, u64)>, StoreError> {
     let Some(volume) = volume(view, inode.id.volume())? else { return Ok(vec![]) };
-    let mut rooms = vec![(Subject::Volume, volume.usage.room_bytes(now))];
+    let mut rooms = vec![(Subject::Volume, with_kept(view, &volume)?.room_bytes(now))];
     if volume.limited > 0 {
         for subject in [Subject::User(inode.uid), Subject::Group(inode.gid)] {
             rooms.push((subject, of_owner(view, volume.id, subject)?.room_bytes(now)));

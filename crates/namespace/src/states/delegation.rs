@@ -56,7 +56,9 @@ fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Resul
 /// write access.
 pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Option<Stateid>, Stop> {
     let (client, inode) = (open.client, file.id);
-    if !open.delegate || file.links == 0 || open.access != Share::READ {
+    // Of a snapshot: an open under a delegation is not known here, and an open file keeps the snapshot.
+    let is_for_none = file.links == 0 || inode.is_read_only();
+    if !open.delegate || is_for_none || open.access != Share::READ {
         return Ok(None);
     }
     let uses = uses(plan, inode)?;

@@ -10,6 +10,8 @@
 //! inodes (`check` compares them). An inode is charged with one file and the bytes that `du` shows. The objects of a
 //! file tell their space later ([`crate::SpaceUsed`]); until then what was written is charged.
 //!
+//! Objects that are kept for snapshots count for the hard limit of their volume, and no user's or group's.
+//!
 //! **Refused in time.** Only commands that a client waits for are refused. Data that a data server has are charged
 //! whatever the limit is: a metaserver asks for the room before it sends data ([`crate::read::room`]).
 //!
@@ -244,7 +246,7 @@ fn settle_volume(
     }
     if of_volume != Delta::default() {
         volume.usage.change(of_volume, now)?;
-        if enforces && volume.usage.forbids(of_volume, now) {
+        if enforces && read::with_kept(plan.view(), &volume)?.forbids(of_volume, now) {
             return Err(Error::Quota.into());
         }
         super::put(plan, &volume)?;

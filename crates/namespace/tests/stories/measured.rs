@@ -66,3 +66,73 @@ fn the_largest_commands() {
     println!("RemoveLeftovers: {}", remove_leftovers(&mut w));
     std::fs::remove_file(&path).expect("removes the store");
 }
+
+/// Files of each row.
+const FILES: u64 = 20_000;
+
+/// Time of some changes of many small files, and of look-ups of them, in a volume with or without a snapshot.
+fn rows(has_snapshot: bool) -> Vec<(&'static str, Duration)> {
+    let path = std::env::temp_dir().join(format!("heorot-measured-rows-{}", std::process::id()));
+    let mut w = World::over(Box::new(RedbStore::open(&path, MEMORY_BYTES).expect("a store")));
+    w.is_large = true;
+    let name = |kind: &str, n: u64| format!("{kind}{n:08}").into_bytes();
+    let file = |name| create(InodeId::ROOT, name, NewNode::File(LAYOUT), Exists::Refuse);
+    let first = InodeId::ROOT.0 + 1;
+    let write = |n: u64| {
+        let (inode, data) = (InodeId(first + n), vec![n as u8; 4096].into());
+        Command::WriteInline { inode, offset: 0, data }
+    };
+    w.many(FILES, |n| (None, Command::Create(file(&name("a", n)))));
+    w.many(FILES, |n| (None, write(n)));
+    if has_snapshot {
+        let made = w.apply(Command::MakeSnapshot { volume: VolumeId::FIRST, name: b"one".to_vec() });
+        assert!(matches!(made, Ok(Reply::Snapshot { made: Some(_) })));
+    }
+    let mut rows = Vec::new();
+    let mut timed = |what, work: &mut dyn FnMut()| {
+        let began = std::time::Instant::now();
+        work();
+        rows.push((what, began.elapsed()));
+    };
+    timed("creates", &mut || w.many(FILES, |n| (None, Command::Create(file(&name("b", n))))));
+    timed("first overwrites of 4 KiB", &mut || w.many(FILES, |n| (None, write(n))));
+    timed("overwrites of 4 KiB", &mut || w.many(FILES, |n| (None, write(n))));
+    let rename = |from: &'static str, to: &'static str| {
+        move |n| {
+            let (from, to) = (name(from, n), name(to, n));
+            (None, Command::Rename { from_dir: InodeId::ROOT, from, to_dir: InodeId::ROOT, to })
+        }
+    };
+    timed("first renames", &mut || w.many(FILES, rename("a", "c")));
+    timed("renames", &mut || w.many(FILES, rename("c", "d")));
+    let view = w.view();
+    timed("look-ups", &mut || {
+        for n in 0..FILES {
+            let found = read::lookup(&*view, InodeId::ROOT, &name("d", n)).expect("reads").expect("is there");
+            read::inode(&*view, found).expect("reads").expect("is there");
+        }
+    });
+    drop(view);
+    std::fs::remove_file(&path).expect("removes the store");
+    rows
+}
+
+#[test]
+#[ignore = "it measures"]
+fn what_a_snapshot_costs() {
+    let mut ratios: Vec<(&str, Vec<f64>)> = Vec::new();
+    for _ in 0..5 {
+        let (without, with) = (rows(false), rows(true));
+        for (at, ((what, before), (_, after))) in without.into_iter().zip(with).enumerate() {
+            if ratios.len() <= at {
+                ratios.push((what, vec![]));
+            }
+            ratios[at].1.push(after.as_secs_f64() / before.as_secs_f64());
+            println!("{what}: {:?} without, {:?} with one", before / FILES as u32, after / FILES as u32);
+        }
+    }
+    for (what, mut all) in ratios {
+        all.sort_by(f64::total_cmp);
+        println!("{what}: {:.2} of what it is without (median of {})", all[all.len() / 2], all.len());
+    }
+}

@@ -252,7 +252,7 @@ fn files_of_a_snapshot_are_opened_to_read_and_keep_it_from_going() {
     };
     assert_eq!(w.apply(open(WRITE)), Err(Error::ReadOnly));
     assert_eq!(w.apply(open(BOTH)), Err(Error::ReadOnly));
-    let Ok(Reply::Opened { stateid, .. }) = w.apply(open(READ)) else { panic!("opens") };
+    let Ok(Reply::Opened { stateid, delegation: None, .. }) = w.apply(open(READ)) else { panic!("opens") };
     assert_eq!(w.remove_snapshot(VolumeId::FIRST, "one", false), Err(Error::FilesOpen));
     w.apply(Command::Close { client, stateid }).expect("closes");
     assert!(read::inode(&*w.view(), f).expect("reads").is_some(), "the last close of a removed file");

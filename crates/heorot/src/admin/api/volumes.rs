@@ -83,6 +83,10 @@ pub(crate) struct Volume {
     pub bytes: u64,
     /// Volumes in it.
     pub volumes: u32,
+    /// Snapshots of it.
+    pub snapshots: u32,
+    /// Bytes that are kept for them alone.
+    pub snapshot_bytes: u64,
     /// Time of its creation, in seconds since 1970.
     pub created: Option<i64>,
 }

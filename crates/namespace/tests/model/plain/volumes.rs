@@ -115,7 +115,8 @@ impl Plain {
             let is_late =
                 |over: Option<Time>| over.is_some_and(|over| self.late(over, &usage.limits, self.now));
             let is_above = |has: u128, hard: u64, over| hard > 0 && has > hard.into() || is_late(over);
-            let grows = usage.bytes > had.bytes && is_above(usage.bytes, usage.limits.bytes_hard, bytes)
+            let charged = usage.bytes + if subject == Subject::Volume { self.kept_bytes(id) } else { 0 };
+            let grows = usage.bytes > had.bytes && is_above(charged, usage.limits.bytes_hard, bytes)
                 || usage.inodes > had.inodes
                     && is_above(usage.inodes.into(), usage.limits.inodes_hard, inodes);
             if is_limited && grows {
@@ -141,7 +142,8 @@ impl Plain {
             if limit == 0 {
                 u64::MAX
             } else {
-                limit.saturating_sub(u64::try_from(usage.bytes).unwrap_or(u64::MAX))
+                let kept = if subject == Subject::Volume { self.kept_bytes(inode.volume()) } else { 0 };
+                limit.saturating_sub(u64::try_from(usage.bytes + kept).unwrap_or(u64::MAX))
             }
         };
         subjects.into_iter().map(room).min().expect("three")
