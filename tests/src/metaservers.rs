@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -188,6 +188,19 @@ impl Metaservers {
         let output = output.expect("heorot can be run");
         assert!(!output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// What `heorot` with `arguments` says at metaserver `n`, whether it is refused or not.
+    pub fn try_heorot(&self, n: usize, arguments: &[&str]) -> String {
+        let output = self.begin_heorot(n, arguments).wait_with_output().expect("heorot can be waited for");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    /// Starts `heorot` with `arguments` at metaserver `n`.
+    pub fn begin_heorot(&self, n: usize, arguments: &[&str]) -> Child {
+        let mut command = Command::new(binary());
+        command.args(arguments).arg("--admin").arg(self.directory(n));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("heorot can be run")
     }
 
     /// Index of the leader, according to a live metaserver.

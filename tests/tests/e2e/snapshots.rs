@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::copies::until;
-use tests::{Client, Cluster, Lab};
+use tests::stalls::{self, Work};
+use tests::{Client, Cluster, Lab, Metaservers};
 
 /// What each file of /mnt/h/v, or of a snapshot of it, has: path, mode, size and a sum of its data.
 fn shown(client: &Client, dir: &str) -> String {
@@ -122,4 +123,92 @@ fn a_snapshot_shows_what_the_volume_had_and_goes_without_a_trace() {
         cluster.admin(&["volume", "remove", "/v", "--force"]);
         until("the volume is gone", || !cluster.admin(&["volume", "list"]).contains("removed"));
     }
+}
+
+/// Snapshots that are made while servers are killed.
+const ROUNDS: usize = 5;
+
+/// What a client does between two snapshots: over data, at the end, shorter, gone, under other names.
+fn round(number: usize) -> String {
+    format!(
+        "cd /mnt/h/w; test -e big || head -c 4000000 /dev/urandom >big
+         for n in 1 2 3 4; do dd if=/dev/urandom of=big bs=4096 count=1 seek=$((RANDOM % 900)) conv=notrunc,fsync status=none; done
+         head -c 200000 /dev/urandom >>big; echo {number} >small; mkdir -p d{number}; echo {number} >d{number}/f
+         cp big d{number}/copy; test {number} -lt 2 || {{ truncate -s {number}000 d$(({number}-1))/copy; mv d$(({number}-2)) e{number}; }}
+         test {number} -lt 3 || rm -r e$(({number}-1)); sync"
+    )
+}
+
+/// Asks for a snapshot, or its removal, at one metaserver after the other until it is done.
+fn until_done(cluster: &Metaservers, arguments: &[&str], is_done: &str) {
+    let at = std::cell::Cell::new(0);
+    until(&arguments.join(" "), || {
+        at.set((at.get() + 1) % 3);
+        let said = cluster.try_heorot(at.get(), arguments);
+        said.contains(is_done) || said.contains("is made") || said.contains("is removed")
+    });
+}
+
+#[test]
+fn snapshots_are_whole_when_servers_are_killed_while_they_are_made_written_over_and_removed() {
+    let lab = Lab::open();
+    let mut cluster = Metaservers::start(&lab, 3, 2, 1);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    cluster.mount(&ash, 0, "vers=4.2");
+    cluster.mount(&elm, 0, "vers=4.2");
+    ash.run("mkdir /mnt/h/w");
+    // Another one writes through layouts all the time: each snapshot takes them back.
+    let mut work = Work::begin(&elm, "data", stalls::DATA, &["/mnt/h/data", "4"]);
+    let mut then = vec![];
+    for number in 0..ROUNDS {
+        let running = ash.spawn(&round(number));
+        // Mostly within the copies of objects that the snapshot before shows.
+        match number % 2 {
+            0 => kill_leader(&mut cluster),
+            _ => {
+                let data_server = cluster.data_server(number / 2 % 2);
+                data_server.kill();
+                data_server.start().unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+        running.wait(Duration::from_secs(120)).must_succeed("a round");
+        then.push(shown(&ash, "/mnt/h/w"));
+        let name = format!("/@s{number}");
+        let asked = cluster.begin_heorot(1, &["snapshot", "create", &name]);
+        if number % 2 == 1 {
+            kill_leader(&mut cluster);
+        }
+        drop(asked.wait_with_output());
+        until_done(&cluster, &["snapshot", "create", &name], "exists");
+        work.does_more(1);
+    }
+    for (number, then) in then.iter().enumerate() {
+        assert_eq!(&shown(&ash, &format!("/mnt/h/.snapshot/s{number}/w")), then, "of round {number}");
+    }
+    for number in 0..ROUNDS {
+        let name = format!("/@s{number}");
+        let asked = cluster.begin_heorot(2, &["snapshot", "remove", &name, "--force"]);
+        if number % 2 == 0 {
+            kill_leader(&mut cluster);
+        }
+        drop(asked.wait_with_output());
+        until_done(&cluster, &["snapshot", "remove", &name, "--force"], "there is no snapshot");
+        for (number, then) in then.iter().enumerate().skip(number + 1) {
+            assert_eq!(&shown(&ash, &format!("/mnt/h/.snapshot/s{number}/w")), then, "of round {number}");
+        }
+    }
+    assert_eq!(&shown(&ash, "/mnt/h/w"), &then[ROUNDS - 1], "the volume itself");
+    work.does_more(1);
+    work.end();
+    until("the removals are done", || cluster.heorot(0, &["snapshot", "list", "--json"]).trim() == "[]");
+    ash.run("rm -r /mnt/h/w /mnt/h/data*; sync");
+    until("no object is left", || objects(cluster.folder()) == 0);
+}
+
+/// Kills the metaserver that leads, and starts it again.
+fn kill_leader(cluster: &mut Metaservers) {
+    cluster.wait_until("one leads", |cluster| cluster.leader().is_some());
+    let leader = cluster.leader().expect("one leads");
+    cluster.kill(leader);
+    cluster.start_again(leader);
 }

@@ -76,13 +76,13 @@ fn rows(has_snapshot: bool) -> Vec<(&'static str, Duration)> {
     let mut w = World::over(Box::new(RedbStore::open(&path, MEMORY_BYTES).expect("a store")));
     w.is_large = true;
     let name = |kind: &str, n: u64| format!("{kind}{n:08}").into_bytes();
-    let file = |name| create(InodeId::ROOT, name, NewNode::File(LAYOUT), Exists::Refuse);
+    let file = |name: Vec<u8>| create(InodeId::ROOT, &name, NewNode::File(LAYOUT), Exists::Refuse);
     let first = InodeId::ROOT.0 + 1;
     let write = |n: u64| {
         let (inode, data) = (InodeId(first + n), vec![n as u8; 4096].into());
         Command::WriteInline { inode, offset: 0, data }
     };
-    w.many(FILES, |n| (None, Command::Create(file(&name("a", n)))));
+    w.many(FILES, |n| (None, Command::Create(file(name("a", n)))));
     w.many(FILES, |n| (None, write(n)));
     if has_snapshot {
         let made = w.apply(Command::MakeSnapshot { volume: VolumeId::FIRST, name: b"one".to_vec() });
@@ -94,7 +94,7 @@ fn rows(has_snapshot: bool) -> Vec<(&'static str, Duration)> {
         work();
         rows.push((what, began.elapsed()));
     };
-    timed("creates", &mut || w.many(FILES, |n| (None, Command::Create(file(&name("b", n))))));
+    timed("creates", &mut || w.many(FILES, |n| (None, Command::Create(file(name("b", n))))));
     timed("first overwrites of 4 KiB", &mut || w.many(FILES, |n| (None, write(n))));
     timed("overwrites of 4 KiB", &mut || w.many(FILES, |n| (None, write(n))));
     let rename = |from: &'static str, to: &'static str| {
