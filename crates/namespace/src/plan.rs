@@ -12,6 +12,7 @@
 //!
 //! **Cost.** A create has six changes, in one node of a B-tree.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
@@ -19,7 +20,7 @@ use serde::Serialize;
 use store::{Edit, StoreError, View, Visitor};
 
 use crate::keys::Key;
-use crate::record::{Counters, encode, encode_data};
+use crate::record::{Counters, encode, encode_data, stamp_of};
 use crate::volume::quota::Charge;
 use crate::{ClientId, Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Stamp, Time, VolumeId, keys, read};
 
@@ -71,6 +72,8 @@ pub(crate) struct Plan<'a> {
     touched: BTreeMap<InodeId, Option<Charge>>,
     /// True after a change of a record that a snapshot has.
     is_read_only: bool,
+    /// Stamps of records that were read: see `snapshot/history.rs`.
+    stamps: RefCell<BTreeMap<Key, u32>>,
 }
 
 /// Changes of a command, in the order of their keys: the new value of each key; none: a deletion.
@@ -116,7 +119,8 @@ impl<'a> Plan<'a> {
     /// Makes an empty plan for a command with this stamp.
     pub fn new(base: &'a dyn View, stamp: Stamp) -> Self {
         let (changes, touched) = (Changes::default(), BTreeMap::new());
-        Self { base, stamp, caller: None, counters: None, changes, touched, is_read_only: false }
+        let stamps = RefCell::default();
+        Self { base, stamp, caller: None, counters: None, changes, touched, is_read_only: false, stamps }
     }
 
     /// Sets the client that requested the command.
@@ -148,6 +152,11 @@ impl<'a> Plan<'a> {
     /// View of the store before the changes.
     pub fn base(&self) -> &'a dyn View {
         self.base
+    }
+
+    /// Stamp that a record was read with, if it was, and has one.
+    pub fn stamp_read(&self, key: &[u8]) -> Option<u32> {
+        self.stamps.borrow().get(key).copied()
     }
 
     /// True if the command changes a record of a snapshot, which none may.
@@ -319,7 +328,14 @@ impl View for Plan<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.changes.records.get(key) {
             Some(change) => Ok(change.clone()),
-            None => self.base.get(key),
+            None => {
+                let value = self.base.get(key)?;
+                match value.as_deref().map_or(0, stamp_of) {
+                    0 => {}
+                    stamp => drop(self.stamps.borrow_mut().insert(key.to_vec(), stamp)),
+                }
+                Ok(value)
+            }
         }
     }
 

@@ -90,15 +90,28 @@ pub(crate) fn restamp(
     new_key: &[u8],
     stamp: u32,
 ) -> Result<Vec<u8>, StoreError> {
-    let record = sound(key, value)?;
-    let mut bytes = match stamp {
-        0 => vec![VERSION, 0, 0, 0, 0],
-        _ => [&[STAMPED, 0, 0, 0, 0][..], &stamp.to_be_bytes()].concat(),
-    };
+    Ok(with_stamp(new_key, sound(key, value)?, stamp))
+}
+
+/// A value of this program with another stamp.
+pub(crate) fn stamped(key: &[u8], value: &[u8], stamp: u32) -> Vec<u8> {
+    let header_bytes = if value.first() == Some(&STAMPED) { STAMPED_HEADER_BYTES } else { HEADER_BYTES };
+    with_stamp(key, value.get(header_bytes..).unwrap_or_default(), stamp)
+}
+
+fn with_stamp(key: &[u8], record: &[u8], stamp: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(STAMPED_HEADER_BYTES + record.len());
+    match stamp {
+        0 => bytes.extend_from_slice(&[VERSION, 0, 0, 0, 0]),
+        _ => {
+            bytes.extend_from_slice(&[STAMPED, 0, 0, 0, 0]);
+            bytes.extend_from_slice(&stamp.to_be_bytes());
+        }
+    }
     bytes.extend_from_slice(record);
-    let sum = checksum(new_key, bytes[0], &bytes[HEADER_BYTES..]);
+    let sum = checksum(key, bytes[0], &bytes[HEADER_BYTES..]);
     bytes[1..HEADER_BYTES].copy_from_slice(&sum);
-    Ok(bytes)
+    bytes
 }
 
 /// Checks the header, and returns the bytes of the record.

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use super::History;
 use crate::keys::{self, Key};
 use crate::plan::{Plan, Stop};
-use crate::record::{restamp, stamp_of};
+use crate::record::{stamp_of, stamped};
 use crate::{VolumeId, read};
 
 /// Keeps what the newest snapshots see of the records that a command changes, and stamps their new values.
@@ -34,12 +34,15 @@ pub(crate) fn keep(plan: &mut Plan<'_>) -> Result<(), Stop> {
     for (volume, mut history) in histories {
         let before = history.kept;
         for (key, change) in plan.changed(volume) {
-            if let Some(value) = plan.base().get(&key)?.filter(|value| stamp_of(value) < history.newest) {
+            // Most were read by the command.
+            let is_later = plan.stamp_read(&key).is_some_and(|stamp| stamp >= history.newest);
+            if !is_later
+                && let Some(value) = plan.base().get(&key)?.filter(|value| stamp_of(value) < history.newest)
+            {
                 put(plan, volume, &mut history, &key, value);
             }
             if let Some(value) = change {
-                let stamped = restamp((&key, &value), &key, history.last)?;
-                plan.put_value(&key, stamped);
+                plan.put_value(&key, stamped(&key, &value, history.last));
             }
         }
         if history.kept != before {
