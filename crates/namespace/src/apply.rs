@@ -361,6 +361,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::RemoveVolume { dir, name, force } => removal::remove(plan, *dir, name, *force),
         Command::SetLimits { volume, subject, limits } => quota::set(plan, *volume, *subject, *limits),
         Command::MakeSnapshot { volume, name } => snapshot::make(plan, *volume, name),
+        Command::SetSchedule { volume, schedule } => snapshot::set_schedule(plan, *volume, *schedule),
         Command::CopyObjects { inode } => objects::copy(plan, *inode),
         Command::CopiedObjects { inode, copy, epoch } => objects::copied(plan, *inode, *copy, *epoch),
         Command::RemoveSnapshot { volume, name, force } => {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteRange, ChainChange, ChainId, ClientId, FileLayout, Generations, InodeId, IoMode, Limits, LockKind,
-    MapChange, NewChain, NewVolume, OpenChain, Placed, Principal, SessionId, Share, StateId, Stateid,
-    StripePolicy, Subject, Time, TokenChange, VolumeId,
+    MapChange, NewChain, NewVolume, OpenChain, Placed, Principal, Schedule, SessionId, Share, StateId,
+    Stateid, StripePolicy, Subject, Time, TokenChange, VolumeId,
 };
 
 pub use self::arguments::{
@@ -299,6 +299,9 @@ pub enum Command {
 
     /// Makes a snapshot of a volume.
     MakeSnapshot { volume: VolumeId, name: Vec<u8> },
+
+    /// Sets which snapshots of a volume the leader makes and removes by itself.
+    SetSchedule { volume: VolumeId, schedule: Schedule },
 
     /// Begins to copy the objects of a file that a snapshot shows, before its data change. `Delay` while a client has a
     /// layout of it.

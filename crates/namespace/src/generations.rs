@@ -128,6 +128,7 @@ impl Named {
             | Command::JoinToken(_)
             | Command::SetLimits { .. }
             | Command::MakeSnapshot { .. }
+            | Command::SetSchedule { .. }
             | Command::RemoveSnapshot { .. }
             | Command::RemoveLeftovers => vec![],
         }

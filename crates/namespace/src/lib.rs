@@ -60,7 +60,7 @@ pub use record::{
 };
 pub use reply::*;
 pub use slot::{Claimant, claimant};
-pub use snapshot::{History, SNAPSHOTS_OF_VOLUME_MAX, Snapshot, Snapshots};
+pub use snapshot::{History, SNAPSHOTS_OF_VOLUME_MAX, Schedule, Snapshot, Snapshots};
 pub use tokens::{JOIN_TOKENS_MAX, JoinToken, TokenChange, TokenUse};
 pub use types::*;
 pub use volume::{BLOCK_BYTES, Counted, Limits, NewVolume, Subject, Usage, VOLUMES_MAX, Volume, VolumeId};

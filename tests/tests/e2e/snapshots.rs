@@ -125,6 +125,31 @@ fn a_snapshot_shows_what_the_volume_had_and_goes_without_a_trace() {
     }
 }
 
+#[test]
+fn a_schedule_makes_snapshots_and_removes_those_above_the_number_to_keep() {
+    let lab = Lab::open();
+    let cluster = Cluster::separate(&lab, 1);
+    let names = || {
+        let all: Value = serde_json::from_str(&cluster.admin(&["snapshot", "list", "--json"])).expect("JSON");
+        let all = all.as_array().expect("an array").iter();
+        all.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let of = |kind: &str| names().iter().filter(|name| name.starts_with(kind)).count();
+    cluster.admin(&["volume", "create", "/v"]);
+    cluster.admin(&["snapshot", "create", "/v@hourly-by-hand"]);
+    assert!(cluster.admin(&["snapshot", "schedule", "/v", "hourly=2,daily=7"]).contains("has a schedule"));
+    until("one is made for the hour, and one for the day", || of("hourly-20") == 1 && of("daily-20") == 1);
+    assert!(cluster.admin(&["snapshot", "schedule"]).contains("/v"));
+    cluster.admin(&["snapshot", "schedule", "/v", "daily=1"]);
+    until("a kind that is left out keeps none", || of("hourly-20") == 0);
+    assert_eq!((of("hourly-by-hand"), of("daily-20")), (1, 1), "others stay");
+    cluster.admin(&["snapshot", "schedule", "/v", "none"]);
+    assert_eq!(cluster.admin(&["snapshot", "schedule", "--json"]).trim(), "[]");
+    let refused = |arguments: &[&str]| cluster.try_admin(arguments).expect_err("refused");
+    assert!(refused(&["snapshot", "schedule", "/v", "yearly=1"]).contains("is no schedule"));
+    assert!(refused(&["snapshot", "schedule", "/nothing", "daily=1"]).contains("no such directory"));
+}
+
 /// Snapshots that are made while servers are killed.
 const ROUNDS: usize = 5;
 

@@ -7,7 +7,7 @@ mod volumes;
 use dataserver::TargetChecks;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::snapshots::{Snapshot, SnapshotDone, SnapshotRequest};
+pub(crate) use self::snapshots::{Schedule, Snapshot, SnapshotDone, SnapshotRequest};
 pub(crate) use self::volumes::{Quota, QuotaRequest, Volume, VolumeRequest};
 
 /// Answer to `GET /status` of a metaserver; a data server forwards it.

@@ -1,19 +1,43 @@
-//! Routes of the admin interface for snapshots: `GET /snapshots`, `GET /snapshots?path=/dir`, `PUT /snapshot`.
+//! Routes of the admin interface for snapshots: `GET /snapshots`, `GET /snapshots?path=/dir`, `PUT /snapshot`,
+//! `GET /snapshot-schedules`, `PUT /snapshot-schedule`.
 
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::routing::{get, put};
 use axum::{Json, Router};
-use metaserver::{SnapshotMade, SnapshotReport};
+use metaserver::{ScheduleReport, SnapshotMade, SnapshotReport};
 use serde::Deserialize;
 
-use crate::admin::api::{Snapshot, SnapshotDone, SnapshotRequest};
+use crate::admin::api::{Done, Schedule, Snapshot, SnapshotDone, SnapshotRequest};
 use crate::admin::http::{Admin, Refused, in_time, metaserver, refused};
 
 /// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
-    Router::new().route("/snapshots", get(snapshots)).route("/snapshot", put(change))
+    Router::new()
+        .route("/snapshots", get(snapshots))
+        .route("/snapshot", put(change))
+        .route("/snapshot-schedules", get(schedules))
+        .route("/snapshot-schedule", put(schedule))
+}
+
+async fn schedules(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<Schedule>>, Refused> {
+    let reports = in_time(metaserver(&admin)?.schedules_report()).await?.map_err(refused)?;
+    let shown = |ScheduleReport { volume, schedule }| {
+        let namespace::Schedule { hourly, daily, weekly } = schedule;
+        Schedule { volume, hourly, daily, weekly }
+    };
+    Ok(Json(reports.into_iter().map(shown).collect()))
+}
+
+async fn schedule(
+    State(admin): State<Arc<Admin>>,
+    Json(request): Json<Schedule>,
+) -> Result<Json<Done>, Refused> {
+    let Schedule { volume, hourly, daily, weekly } = request;
+    let schedule = namespace::Schedule { hourly, daily, weekly };
+    let done = in_time(metaserver(&admin)?.schedule_set(&volume, schedule)).await?;
+    Ok(Json(Done { done: done.map_err(refused)? }))
 }
 
 #[derive(Deserialize)]

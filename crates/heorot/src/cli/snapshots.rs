@@ -27,6 +27,19 @@ pub(crate) enum SnapshotCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show or set which snapshots are made regularly, and how many of them are kept
+    Schedule {
+        /// Path of the volume [default: show the schedules of all]
+        volume: Option<String>,
+        /// How many are kept of each kind, such as hourly=24,daily=7,weekly=5; none ends the schedule
+        #[arg(requires = "volume")]
+        keep: Option<String>,
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// As JSON, for programs
+        #[arg(long, conflicts_with = "keep")]
+        json: bool,
+    },
     /// Remove a snapshot; its space is free when no other snapshot needs it
     Remove {
         /// Path of the volume, and name of the snapshot

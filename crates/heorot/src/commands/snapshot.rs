@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::admin::api::{Snapshot, SnapshotDone, SnapshotRequest};
+use crate::admin::api::{Done, Schedule, Snapshot, SnapshotDone, SnapshotRequest};
 use crate::admin::client::AdminClient;
 use crate::cli::SnapshotCommand;
 use crate::cli::table::aligned;
 use command_line::Failure;
 use host::time;
+
+/// Maximum of snapshots of each kind of a schedule: those of a volume are 4,096.
+const KEEP_MAX: u16 = 1000;
 
 /// `heorot snapshot …`.
 pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<(), Failure> {
@@ -23,6 +26,22 @@ pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<(), Failure> {
             match json {
                 true => println!("{:#}", serde_json::json!(all)),
                 false => print!("{}", table(&all, now_seconds())),
+            }
+            Ok(())
+        }
+        SnapshotCommand::Schedule { volume, keep, admin, json } => {
+            let client = AdminClient::find(admin)?;
+            if let (Some(volume), Some(keep)) = (volume, keep) {
+                let done: Done = client.put("/snapshot-schedule", &schedule(volume, keep)?)?;
+                println!("{}", done.done);
+                return Ok(());
+            }
+            let mut all: Vec<Schedule> = client.get("/snapshot-schedules", &[])?;
+            let wanted = volume.as_ref().map(|volume| format!("/{}", volume.trim_matches('/')));
+            all.retain(|one| wanted.as_ref().is_none_or(|wanted| one.volume == *wanted));
+            match json {
+                true => println!("{:#}", serde_json::json!(all)),
+                false => print!("{}", schedules(&all)),
             }
             Ok(())
         }
@@ -72,6 +91,41 @@ fn parts(snapshot: &str) -> Result<(String, String), Failure> {
     }
 }
 
+/// The schedule that `hourly=24,daily=7` or `none` means.
+fn schedule(volume: &str, keep: &str) -> Result<Schedule, Failure> {
+    let mut schedule = Schedule { volume: volume.into(), hourly: 0, daily: 0, weekly: 0 };
+    if keep == "none" {
+        return Ok(schedule);
+    }
+    for part in keep.split(',') {
+        let (kind, number) = part.split_once('=').unwrap_or((part, ""));
+        let place = match kind {
+            "hourly" => &mut schedule.hourly,
+            "daily" => &mut schedule.daily,
+            "weekly" => &mut schedule.weekly,
+            _ => return Err(not_a_schedule(keep)),
+        };
+        *place =
+            number.parse().ok().filter(|number| *number <= KEEP_MAX).ok_or_else(|| not_a_schedule(keep))?;
+    }
+    Ok(schedule)
+}
+
+fn not_a_schedule(keep: &str) -> Failure {
+    Failure::new(format!(
+        "{keep:?} is no schedule: hourly, daily and weekly with the number to keep of each, up to {KEEP_MAX}, such as \
+         hourly=24,daily=7,weekly=5; or none"
+    ))
+}
+
+fn schedules(all: &[Schedule]) -> String {
+    let mut rows = vec![["volume", "hourly", "daily", "weekly"].map(String::from).to_vec()];
+    for Schedule { volume, hourly, daily, weekly } in all {
+        rows.push([vec![volume.clone()], [hourly, daily, weekly].map(u16::to_string).to_vec()].concat());
+    }
+    aligned(&rows, 1..=3)
+}
+
 fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -102,6 +156,19 @@ mod tests {
         assert_eq!(of("/a@b/c@d"), Ok(("/a@b/c".into(), "d".into())));
         for text in ["/home", "/home@", "/home@a/b", ""] {
             assert!(of(text).is_err_and(|why| why.contains("names no snapshot")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_says_how_many_are_kept() {
+        let of = |keep| schedule("/v", keep).map(|one| (one.hourly, one.daily, one.weekly)).ok();
+        assert_eq!(of("hourly=24,daily=7,weekly=5"), Some((24, 7, 5)));
+        assert_eq!(of("daily=1000"), Some((0, 1000, 0)));
+        assert_eq!(of("none"), Some((0, 0, 0)));
+        for keep in
+            ["", "hourly", "hourly=", "hourly=x", "yearly=1", "daily=1001", "hourly=1,,daily=2", "hourly=-1"]
+        {
+            assert_eq!(of(keep), None, "{keep}");
         }
     }
 

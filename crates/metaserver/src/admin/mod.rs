@@ -3,6 +3,7 @@
 mod exports;
 mod nodes;
 mod quotas;
+mod schedules;
 mod snapshots;
 pub mod status;
 pub(crate) mod stripe;
@@ -12,6 +13,7 @@ pub use crate::data::copies::apply::ApplyReport;
 pub use crate::data::target_changes::TargetChange;
 pub use exports::{ExportChange, ExportReport};
 pub use quotas::{NewLimits, QuotaOf, QuotaReport};
+pub use schedules::ScheduleReport;
 pub use snapshots::{SnapshotMade, SnapshotReport};
 pub use stripe::{NewStripe, StripeReport};
 pub use volumes::VolumeReport;

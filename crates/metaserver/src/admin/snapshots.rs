@@ -83,13 +83,26 @@ impl Metaserver {
         self.cluster.agree().await?;
         let name = checked_name(name)?;
         let (volume, path) = volume_at(&*self.machine.view().map_err(server_failed)?, path)?;
+        self.snapshot_of(volume, &path, &name).await
+    }
+
+    /// Makes a snapshot of a volume, whose path is for messages.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub(super) async fn snapshot_of(
+        &self,
+        volume: VolumeId,
+        path: &str,
+        name: &[u8],
+    ) -> Result<SnapshotMade, AdminError> {
         let until = Instant::now() + WAIT_MAX;
         loop {
-            let make = Command::MakeSnapshot { volume, name: name.clone() };
+            let make = Command::MakeSnapshot { volume, name: name.to_vec() };
             let made = self.state.propose(None, make).await;
-            match made.map_err(|error| refusal(&path, &name, error))? {
+            match made.map_err(|error| refusal(path, name, error))? {
                 Reply::Snapshot { made: Some(Snapshot { id, .. }) } => {
-                    let name = String::from_utf8_lossy(&name);
+                    let name = String::from_utf8_lossy(name);
                     tracing::info!(path, %name, snapshot = id.0, "a snapshot is made");
                     let place = format!("{}/.snapshot/{name}", path.trim_end_matches('/'));
                     return Ok(SnapshotMade::Made(format!(
@@ -139,7 +152,7 @@ impl Metaserver {
 }
 
 /// Volume whose root is at `path`, and its path written out.
-fn volume_at(view: &dyn View, path: &str) -> Result<(VolumeId, String), AdminError> {
+pub(super) fn volume_at(view: &dyn View, path: &str) -> Result<(VolumeId, String), AdminError> {
     let way = walk(view, path)?;
     let root = way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode);
     let path = written_out(&way);

@@ -78,6 +78,19 @@ pub struct History {
     pub changes: u64,
     /// Time of the last of these changes.
     pub changed: Time,
+    /// Snapshots that the leader makes and removes by itself.
+    pub schedule: Schedule,
+}
+
+/// How many snapshots of each kind are kept; 0: none is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Of each hour.
+    pub hourly: u16,
+    /// Of each day.
+    pub daily: u16,
+    /// Of each week.
+    pub weekly: u16,
 }
 
 /// Next id of a snapshot.
@@ -139,6 +152,20 @@ pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result
     plan.put(&keys::snapshot_of(volume, version), &id)?;
     plan.put(&keys::snapshot_name(volume, name), &id)?;
     Ok(Reply::Snapshot { made: Some(snapshot) })
+}
+
+/// Sets the schedule of a volume.
+///
+/// # Errors
+/// `Stale` if there is no such volume.
+pub(crate) fn set_schedule(plan: &mut Plan<'_>, volume: VolumeId, schedule: Schedule) -> Result<Reply, Stop> {
+    if volume.is_snapshot() || read::volume(plan.view(), volume)?.is_none() {
+        return Err(Error::Stale.into());
+    }
+    let mut history = read::history(plan.view(), volume)?;
+    history.schedule = schedule;
+    plan.put(&keys::history(volume), &history)?;
+    Ok(Reply::Done)
 }
 
 /// Puts a history with another set of snapshots.

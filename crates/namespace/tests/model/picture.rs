@@ -213,11 +213,12 @@ impl Picture {
         for id in plain.volumes.keys() {
             let history = plain.histories.get(id).copied().unwrap_or_default();
             let (snapshots, bytes) = (plain.snapshots_of(*id), plain.kept_bytes(*id));
-            let PlainHistory { last, changes, changed, quiet_until } = history;
+            let PlainHistory { last, changes, changed, quiet_until, schedule } = history;
             let newest = snapshots.last().map_or(0, |one| one.version);
             let count = snapshots.len() as u32;
             // The model keeps worlds, not values.
-            let seen = History { last, newest, count, kept: 0, bytes, changes, changed, quiet_until };
+            let seen =
+                History { last, newest, count, kept: 0, bytes, changes, changed, quiet_until, schedule };
             picture.histories.insert(*id, seen);
         }
         picture.usages = plain.volumes.keys().map(|id| (*id, plain.usages(*id))).collect();

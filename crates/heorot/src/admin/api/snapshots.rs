@@ -17,6 +17,18 @@ pub(crate) struct SnapshotRequest {
     pub force: bool,
 }
 
+/// Body of `PUT /snapshot-schedule`, and a part of the answer to `GET /snapshot-schedules`: how many snapshots of each kind
+/// are kept; 0: none is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Schedule {
+    /// Path of the volume.
+    pub volume: String,
+    pub hourly: u16,
+    pub daily: u16,
+    pub weekly: u16,
+}
+
 /// Answer to `PUT /snapshot`: a message that it is done, or what it waits for. Then it is to be asked for again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotDone {

@@ -229,6 +229,10 @@ impl Chooser<'_> {
         }
         let volumes = self.plain.volumes.keys().copied();
         let volume = if self.seldom(12) { None } else { self.any(volumes) }.unwrap_or(VolumeId(1000));
+        if self.seldom(8) {
+            let schedule = Schedule { hourly: self.one([0, 1, 24]), daily: self.one([0, 7]), weekly: 0 };
+            return Command::SetSchedule { volume, schedule };
+        }
         if self.pick(5) < 3 {
             let name =
                 if self.seldom(12) { self.one([&b""[..], b"..", b"a/b"]).to_vec() } else { self.name() };

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 55] = [
+const COMMANDS: [&str; 56] = [
     "Create",
     "Link",
     "Remove",
@@ -66,6 +66,7 @@ const COMMANDS: [&str; 55] = [
     "RemoveVolume",
     "SetLimits",
     "MakeSnapshot",
+    "SetSchedule",
     "CopyObjects",
     "CopiedObjects",
     "RemoveSnapshot",

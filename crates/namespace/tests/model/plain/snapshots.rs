@@ -20,6 +20,7 @@ pub struct PlainHistory {
     pub changed: Time,
     /// Until when no layout to write is granted.
     pub quiet_until: Time,
+    pub schedule: Schedule,
 }
 
 /// Which objects are a file's, and of how many snapshots none shows them.
@@ -73,6 +74,14 @@ impl Plain {
         if version > 0 {
             self.objects.insert(inode, PlainObjects { id: inode, version, copy: None });
         }
+    }
+
+    pub(super) fn set_schedule(&mut self, volume: VolumeId, schedule: Schedule) -> Outcome {
+        if !self.volumes.contains_key(&volume) {
+            return Err(Error::Stale);
+        }
+        self.histories.entry(volume).or_default().schedule = schedule;
+        Ok(Reply::Done)
     }
 
     pub(super) fn copy_objects(&mut self, inode: InodeId) -> Outcome {
@@ -236,6 +245,7 @@ impl Plain {
             changes: history.changes + 1,
             changed: self.now,
             quiet_until: Time::default(),
+            schedule: history.schedule,
         };
         let snapshot = Snapshot { id, volume, version: history.last, name: name.to_vec(), created: self.now };
         let made = Some(snapshot.clone());
