@@ -31,6 +31,9 @@ pub(crate) fn request(client: ClientId, slot: u32, known: &Knowledge, rng: &mut 
         0..4 => return Choice::Query(Query::Lookup(dir(rng), name(rng))),
         4..6 => return Choice::Query(Query::List(dir(rng))),
         6 => return Choice::Query(Query::Attributes(inode(rng))),
+        7 if rng.below(3) == 0 => {
+            return Choice::Query(Query::Snapshot(VolumeId((1 << 23) + rng.below(4) as u32)));
+        }
         7 => return Choice::Query(Query::Data(inode(rng))),
         8..11 => match rng.below(16) {
             0 => Command::MakeVolume(volume(dir(rng), name(rng))),

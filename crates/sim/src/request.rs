@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use namespace::{Command, Inode, InodeId, Proposal, Reply, RequestId, Stamp, read};
+use namespace::{
+    Command, Entry, Inode, InodeId, Proposal, Reply, RequestId, Snapshots, Stamp, VolumeId, read,
+};
 use replica::{Replica, ReplicaError};
 use store::{StoreError, View};
 
@@ -29,6 +31,8 @@ pub enum Query {
     Attributes(InodeId),
     /// Reads the data of a small file.
     Data(InodeId),
+    /// Reads all of a snapshot.
+    Snapshot(VolumeId),
 }
 
 /// Result of a read.
@@ -42,7 +46,12 @@ pub enum QueryResult {
     Inode(Option<Box<Inode>>),
     /// Result of [`Query::Data`].
     Bytes(Vec<u8>),
+    /// Result of [`Query::Snapshot`], by inode.
+    Shown(Vec<Shown>),
 }
+
+/// An inode of a snapshot, with its entries and its data.
+pub type Shown = (Inode, Vec<Entry>, Vec<u8>);
 
 /// Answer to a request.
 #[expect(clippy::large_enum_variant, reason = "the large one is what most are")]
@@ -75,8 +84,27 @@ impl Query {
             }
             Query::Attributes(inode) => QueryResult::Inode(read::inode(view, *inode)?.map(Box::new)),
             Query::Data(inode) => QueryResult::Bytes(read::inline_data(view, *inode)?.to_vec()),
+            Query::Snapshot(id) => QueryResult::Shown(shown(&Snapshots(view), *id)?),
         })
     }
+}
+
+/// All that a snapshot shows; nothing if it was removed.
+fn shown(view: &dyn View, id: VolumeId) -> Result<Vec<Shown>, StoreError> {
+    let (mut reached, mut shown) = (vec![id.root()], vec![]);
+    while let Some(at) = reached.pop() {
+        let Some(inode) = read::inode(view, at)? else { continue };
+        let mut entries = vec![];
+        read::list(view, at, 0, |entry| {
+            entries.push(entry);
+            ControlFlow::Continue(())
+        })?;
+        reached.extend(entries.iter().map(|entry| entry.inode));
+        shown.push((inode, entries, read::inline_data(view, at)?.to_vec()));
+    }
+    shown.sort_by_key(|(inode, ..)| inode.id);
+    shown.dedup_by_key(|(inode, ..)| inode.id); // files with several names
+    Ok(shown)
 }
 
 /// Carries out a request at this member, as a metaserver does.

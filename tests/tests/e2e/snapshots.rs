@@ -237,3 +237,83 @@ fn kill_leader(cluster: &mut Metaservers) {
     cluster.kill(leader);
     cluster.start_again(leader);
 }
+
+/// Changes of a tree in a fixed order, each of which is one step for others: `write DIR` makes them until it is told to
+/// stop, `check DIR LOW HIGH` says which number of them gives the tree in DIR, by making them in a directory of its own.
+const STEPS: &str = r#"
+use strict; my ($what, $dir, @range) = @ARGV;
+sub pick { my ($k, $of, $salt) = @_; ((($k + 7919 * $salt) * 2654435761 % 4294967296) >> 9) % $of }
+sub text { my ($k) = @_; sprintf("%08d\n", $k) x ($k % 9 ? 1 + pick($k, 3000, 1) : 30000) }
+sub step { my ($root, $k) = @_; my $kind = pick($k, 10, 2);
+    my ($one, $other) = map { "$root/t/f" . pick($k, 12, $_) } 3, 4;
+    if ($kind < 4 || !-e $one) { open my $f, ">", "$root/new" or die "new: $!"; print $f text($k); close $f or die "close: $!";
+        rename "$root/new", $one or die "rename: $!" }
+    elsif ($kind < 6 && -s $one > 8192) { open my $f, "+<", $one or die "open: $!";
+        seek $f, 4096, 0; print $f sprintf("%08d\n", $k) x 100; close $f or die "close: $!" }
+    elsif ($kind < 8) { rename $one, $other or die "rename: $!" }
+    else { unlink $one or die "unlink: $!" } }
+sub tree { my ($root) = @_; my $all = "";
+    for my $n (0 .. 11) { my $file = "$root/t/f$n"; next unless -e $file; local $/;
+        open my $f, "<", $file or die "$file: $!"; $all .= "$n " . <$f> } $all }
+sub number { my ($file) = @_; open my $f, "<", $file or return 0; <$f> + 0 }
+sub note { my ($file, $k) = @_; open my $f, ">", "$file.next" or die; print $f $k; close $f; rename "$file.next", $file }
+if ($what eq "write") { mkdir "$dir/t"; my $k = 0;
+    until (-e "/tmp/stop") { step($dir, ++$k); note("/tmp/steps", $k) } exit }
+my ($low, $high) = @range; my $k = number("/tmp/steps.made"); mkdir "/tmp/reference"; mkdir "/tmp/reference/t";
+my $seen = tree($dir);
+while (1) { if ($k >= $low && tree("/tmp/reference") eq $seen) { note("/tmp/steps.made", $k); print "$k\n"; exit }
+    $k < $high or die "the tree is that of no number of steps from $low to $high\n";
+    step("/tmp/reference", ++$k) }
+"#;
+
+/// Snapshots in a row; `HEOROT_SNAPSHOTS` says how many otherwise: one each second or so.
+const IN_A_ROW: usize = 15;
+/// Those that are kept meanwhile.
+const KEPT: usize = 4;
+
+#[test]
+fn each_snapshot_is_the_tree_at_one_moment_while_a_client_changes_it() {
+    let lab = Lab::open();
+    let cluster = Cluster::separate(&lab, 2);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    for client in [&ash, &elm] {
+        cluster.mount(client, "vers=4.2");
+        client.run(&format!("cat >/tmp/steps.pl <<'END'\n{STEPS}\nEND"));
+    }
+    cluster.admin(&["volume", "create", "/v"]);
+    let writer = ash.spawn("perl /tmp/steps.pl write /mnt/h/v");
+    let steps = || ash.run("cat /tmp/steps 2>/dev/null || echo 0").trim().parse::<u64>().expect("a number");
+    until("steps are made", || steps() > 20);
+    let mut kept: Vec<(String, String)> = vec![];
+    for number in 0..tests::kills::number("HEOROT_SNAPSHOTS", IN_A_ROW) {
+        let name = format!("s{number}");
+        let low = steps();
+        cluster.admin(&["snapshot", "create", &format!("/v@{name}")]);
+        // One more may be under way.
+        let high = steps() + 1;
+        let check = format!("perl /tmp/steps.pl check /mnt/h/v/.snapshot/{name} {low} {high}");
+        let at = elm.run(&check);
+        println!("{name}: {low} ≤ {} ≤ {high}", at.trim());
+        kept.push((name.clone(), elm.run(&format!("cat /mnt/h/v/.snapshot/{name}/t/* | md5sum"))));
+        if kept.len() > KEPT {
+            // Not always the oldest: what is kept goes on to one that is older.
+            let (name, sum) = kept.remove(number % KEPT);
+            assert_eq!(elm.run(&format!("cat /mnt/h/v/.snapshot/{name}/t/* | md5sum")), sum, "{name}");
+            cluster.admin(&["snapshot", "remove", &format!("/v@{name}"), "--force"]);
+        }
+    }
+    for (name, sum) in &kept {
+        assert_eq!(&elm.run(&format!("cat /mnt/h/v/.snapshot/{name}/t/* | md5sum")), sum, "{name}");
+        cluster.admin(&["snapshot", "remove", &format!("/v@{name}"), "--force"]);
+    }
+    ash.run("touch /tmp/stop");
+    writer.wait(Duration::from_secs(60)).must_succeed("the writer");
+    let steps = steps();
+    elm.run(&format!("perl /tmp/steps.pl check /mnt/h/v {steps} {steps}"));
+    until("the removals are done", || snapshots(&cluster) == 0);
+    ash.run("rm -r /mnt/h/v/*; sync");
+    until("no object is left", || objects(cluster.folder()) == 0);
+    let volumes: Value = serde_json::from_str(&cluster.admin(&["volume", "list", "--json"])).expect("JSON");
+    let v = volumes.as_array().expect("an array").iter().find(|volume| volume["path"] == "/v").expect("/v");
+    assert_eq!((v["snapshots"].as_u64(), v["snapshot_bytes"].as_u64()), (Some(0), Some(0)));
+}

@@ -127,6 +127,12 @@ fn look_at(plain: &Plain, look: &Query) -> QueryResult {
         Query::Attributes(inode) => {
             QueryResult::Inode(plain.nodes.contains_key(inode).then(|| Box::new(plain.inode(*inode))))
         }
+        Query::Snapshot(id) => {
+            let shown = plain.snapshots.get(id).map(|_| plain.shown(*id)).unwrap_or_default();
+            QueryResult::Shown(
+                shown.into_iter().map(|(inode, entries, data, _)| (inode, entries, data)).collect(),
+            )
+        }
         Query::Data(inode) => QueryResult::Bytes(match plain.nodes.get(inode).map(|node| &node.content) {
             Some(Content::File { bytes, .. }) => bytes.clone(),
             _ => vec![],
