@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use host::watch;
 use namespace::{Command, Inode, InodeId, read};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use wire::data::{Procedure, stat};
 
 use crate::data::Data;
@@ -89,14 +89,14 @@ impl Data {
                     tokio::spawn(async move {
                         let copied = data.copy_objects(inode).await;
                         data.object_copies.0.lock().remove(&inode);
-                        let _ = done.send(Some(copied));
+                        done.set(Some(copied));
                     });
                     outcome
                 }
             }
         };
-        let outcome = wait_for_work(outcome.wait_for(Option::is_some)).await?;
-        outcome.map_err(|_| FileError::Delay)?.unwrap_or(Err(FileError::Delay))
+        let ended = async move { outcome.wait_for(Option::is_some).await.map(|outcome| *outcome) };
+        wait_for_work(ended).await?.map_err(|_| FileError::Delay)?.unwrap_or(Err(FileError::Delay))
     }
 
     async fn copy_objects(&self, inode: InodeId) -> Result<(), FileError> {

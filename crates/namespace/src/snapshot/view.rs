@@ -19,6 +19,9 @@ const KEPT_AT_ONCE: usize = 64;
 /// Bytes that an entry adds to the size of the directory of snapshots.
 const ENTRY_BYTES: u64 = 64;
 
+/// What was kept of some keys: the value that a snapshot shows, if it shows any.
+type KeptValues = BTreeMap<Key, Option<Vec<u8>>>;
+
 /// View with the snapshots of all volumes, and the directories that list them.
 #[derive(Debug, Clone)]
 pub struct Snapshots<V>(pub V);
@@ -170,8 +173,8 @@ impl Snapshot {
         store: &dyn View,
         from: &[u8],
         to: &[u8],
-    ) -> Result<(BTreeMap<Key, Option<Vec<u8>>>, Option<Key>), StoreError> {
-        let (mut kept, mut next): (BTreeMap<Key, Option<Vec<u8>>>, _) = (BTreeMap::new(), None);
+    ) -> Result<(KeptValues, Option<Key>), StoreError> {
+        let (mut kept, mut next) = (KeptValues::new(), None);
         let [lower, upper] = [from, to].map(|key| [&[keys::KEPT], key].concat());
         store.scan(&lower, &upper, &mut |at, value| {
             let Some((key, version)) = keys::kept(at) else { return ControlFlow::Continue(()) };
@@ -194,7 +197,7 @@ impl Snapshot {
         &self,
         store: &dyn View,
         inode: InodeId,
-        kept: BTreeMap<Key, Option<Vec<u8>>>,
+        kept: KeptValues,
         (from, to): (&[u8], &[u8]),
         visit: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, StoreError> {

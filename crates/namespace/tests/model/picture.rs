@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use namespace::*;
 use store::View;
 
-use crate::plain::{Plain, PlainDelegation, PlainHistory};
+use crate::plain::{Plain, PlainDelegation, PlainHistory, Shown};
 
 /// What is seen of the world.
 #[derive(Debug, Default, PartialEq)]
@@ -43,7 +43,7 @@ pub struct Picture {
     devices: Vec<Device>,
     chains: Vec<Chain>,
     snapshots: BTreeMap<VolumeId, Vec<Snapshot>>,
-    shown: BTreeMap<VolumeId, Vec<(Inode, Vec<Entry>, Vec<u8>, Option<InodeId>)>>,
+    shown: BTreeMap<VolumeId, Vec<Shown>>,
     histories: BTreeMap<VolumeId, History>,
 }
 
@@ -387,7 +387,7 @@ impl Picture {
 }
 
 /// All that a snapshot shows.
-fn shown(view: &dyn View, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>, Option<InodeId>)> {
+fn shown(view: &dyn View, id: VolumeId) -> Vec<Shown> {
     let (mut reached, mut shown, mut names) = (vec![id.root()], vec![], BTreeMap::new());
     while let Some(at) = reached.pop() {
         let inode = read::inode(view, at).expect("reads").unwrap_or_else(|| panic!("{at:?} is named"));

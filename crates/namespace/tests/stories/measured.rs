@@ -1,9 +1,9 @@
 //! The time that the largest of the bounded commands take, on a store on disk:
 //! `cargo test --release -p namespace --test stories -- --ignored --nocapture measured`.
 
-#![allow(clippy::disallowed_methods)] // a test may have files
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // a test may have files, and a clock
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namespace::*;
 use store::RedbStore;
@@ -90,7 +90,7 @@ fn rows(has_snapshot: bool) -> Vec<(&'static str, Duration)> {
     }
     let mut rows = Vec::new();
     let mut timed = |what, work: &mut dyn FnMut()| {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         work();
         rows.push((what, began.elapsed()));
     };

@@ -31,8 +31,11 @@ impl World {
     }
 }
 
+/// Mode, data and the extended attribute `n` of each path.
+type Tree = BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)>;
+
 /// Paths below a directory, with what is there: mode, data and the extended attribute `n`.
-fn tree(view: &dyn View, dir: InodeId) -> BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)> {
+fn tree(view: &dyn View, dir: InodeId) -> Tree {
     let (mut at, mut tree) = (vec![(String::new(), dir)], BTreeMap::new());
     while let Some((path, dir)) = at.pop() {
         let mut entries = vec![];
@@ -58,11 +61,11 @@ fn tree(view: &dyn View, dir: InodeId) -> BTreeMap<String, (u32, Vec<u8>, Option
     tree
 }
 
-fn live(w: &World) -> BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)> {
+fn live(w: &World) -> Tree {
     tree(&*w.view(), InodeId::ROOT)
 }
 
-fn shown(w: &World, snapshot: &Snapshot) -> BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)> {
+fn shown(w: &World, snapshot: &Snapshot) -> Tree {
     tree(&*w.view(), snapshot.id.root())
 }
 
@@ -186,7 +189,7 @@ fn nothing_in_a_snapshot_is_changed() {
     let attributes = NewAttributes { mode: 0o644, uid: 0, gid: 0, accessed: None, modified: None };
     let exists = Exists::Refuse;
     let create = |dir, name: &str, node| {
-        let (name, attributes) = (name.into(), attributes.clone());
+        let (name, attributes) = (name.into(), attributes);
         Command::Create(Create { dir, name, node, attributes, exists })
     };
     let rename = |from_dir, from: &str, to_dir, to: &str| Command::Rename {
@@ -208,7 +211,7 @@ fn nothing_in_a_snapshot_is_changed() {
         rename(d, "f", d, "g"),
         rename(InodeId::ROOT, ".snapshot", InodeId::ROOT, "x"),
         rename(InodeId::ROOT, "d", InodeId::ROOT, ".snapshot"),
-        Command::SetAttributes { inode: f, set: set.clone() },
+        Command::SetAttributes { inode: f, set },
         Command::SetAttributes { inode: listing, set },
         Command::SetAttributes { inode: f, set: cut },
         Command::WriteInline { inode: f, offset: 0, data: b"x"[..].into() },
@@ -216,7 +219,7 @@ fn nothing_in_a_snapshot_is_changed() {
         Command::SetStripe { dir: d, policy: None },
         Command::Link { inode: f, dir: d, name: b"g".to_vec() },
         Command::Migrate { inode: f, made: None },
-        Command::MakeVolume(NewVolume { dir: d, name: name(), attributes: attributes.clone(), stripe: None }),
+        Command::MakeVolume(NewVolume { dir: d, name: name(), attributes, stripe: None }),
     ] {
         let said = format!("{command:?}");
         let outcome = w.apply(command);

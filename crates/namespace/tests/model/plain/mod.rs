@@ -24,7 +24,7 @@ pub use clients::{PlainClient, PlainSession};
 pub use coverage::Coverage;
 pub use delegations::PlainDelegation;
 use namespace::*;
-pub use snapshots::{PlainHistory, PlainKept, PlainObjects, PlainSnapshot};
+pub use snapshots::{PlainHistory, PlainKept, PlainObjects, PlainSnapshot, Shown};
 pub use states::{LAST_BYTE, PlainLayout, PlainLock, PlainOpen};
 pub use volumes::PlainVolume;
 

@@ -5,6 +5,9 @@ use namespace::*;
 use super::volumes::used;
 use super::{Content, Outcome, Plain};
 
+/// An inode that a snapshot shows, with its entries, its data, and the number of its objects.
+pub type Shown = (Inode, Vec<Entry>, Vec<u8>, Option<InodeId>);
+
 #[derive(Debug, Clone)]
 pub struct PlainSnapshot {
     pub snapshot: Snapshot,
@@ -268,7 +271,7 @@ impl Plain {
     }
 
     /// All that a snapshot shows, under the numbers that it has there: inodes, entries and data.
-    pub fn shown(&self, id: VolumeId) -> Vec<(Inode, Vec<Entry>, Vec<u8>, Option<InodeId>)> {
+    pub fn shown(&self, id: VolumeId) -> Vec<Shown> {
         let PlainSnapshot { snapshot, then } = &self.snapshots[&id];
         let here = |inode: InodeId| InodeId(u64::from(id.0) << 40 | inode.0 & ((1 << 40) - 1));
         let (mut reached, mut shown) = (vec![snapshot.volume.root()], vec![]);
