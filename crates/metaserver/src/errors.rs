@@ -147,7 +147,8 @@ impl From<Error> for FileError {
             | Error::FilesOpen
             | Error::TooManyVolumes
             | Error::TooManySnapshots
-            | Error::HoldsSnapshots => Self::State(error),
+            | Error::HoldsSnapshots
+            | Error::NewerSnapshots => Self::State(error),
             Error::ReadOnly => Self::ReadOnly,
         }
     }
@@ -271,7 +272,8 @@ fn status_of_state(error: Error) -> Status {
         | Error::FilesOpen
         | Error::TooManyVolumes
         | Error::TooManySnapshots
-        | Error::HoldsSnapshots => Status::ServerFault,
+        | Error::HoldsSnapshots
+        | Error::NewerSnapshots => Status::ServerFault,
         other => FileError::from(other).into(),
     }
 }

@@ -77,6 +77,9 @@ impl StateMachine {
         if !read::volume_lives(view, inode.id)? {
             return Err(FileError::Stale);
         }
+        if read::rolls_back(view, inode.id.volume())? {
+            return Err(FileError::Delay);
+        }
         if inode.generation == file.generation { Ok((inode, via.into())) } else { Err(FileError::Stale) }
     }
 

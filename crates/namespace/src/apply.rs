@@ -49,7 +49,7 @@ use crate::files::{
 use crate::plan::{Broken, Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
-use crate::snapshot::{Snapshots, history, objects};
+use crate::snapshot::{Snapshots, history, objects, rollback};
 use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, leftovers, lock, open, session};
 use crate::volume::{quota, removal};
@@ -185,7 +185,7 @@ fn plan_new<'a>(
             return Err(Error::ReadOnly.into());
         }
         quota::settle(plan, is_limited(&proposal.command))?;
-        history::keep(plan)?;
+        history::keep(plan, goes_on_alone(&proposal.command))?;
         Ok(reply)
     };
     match settled(&mut plan) {
@@ -199,6 +199,11 @@ fn plan_new<'a>(
         Err(Stop::Broken(Broken(invariant))) => Err(ApplyError::Broken(invariant)),
         Err(Stop::Failed(error)) => Err(ApplyError::Failed(error)),
     }
+}
+
+/// True if a command may change a volume that is rolled back: it does that, or ends states alone.
+fn goes_on_alone(command: &Command) -> bool {
+    matches!(command, Command::RemoveLeftovers | Command::RollBack { .. })
 }
 
 /// True if a growth above a limit refuses the command: its client waits for it, and has no data at data servers yet.
@@ -361,6 +366,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::RemoveVolume { dir, name, force } => removal::remove(plan, *dir, name, *force),
         Command::SetLimits { volume, subject, limits } => quota::set(plan, *volume, *subject, *limits),
         Command::MakeSnapshot { volume, name } => snapshot::make(plan, *volume, name),
+        Command::RollBack { volume, name, force } => rollback::roll_back(plan, *volume, name, *force),
         Command::SetSchedule { volume, schedule } => snapshot::set_schedule(plan, *volume, *schedule),
         Command::CopyObjects { inode } => objects::copy(plan, *inode),
         Command::CopiedObjects { inode, copy, epoch } => objects::copied(plan, *inode, *copy, *epoch),

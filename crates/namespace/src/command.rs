@@ -311,6 +311,10 @@ pub enum Command {
     /// has begun since.
     CopiedObjects { inode: InodeId, copy: InodeId, epoch: u32 },
 
+    /// Rolls a volume back to its newest snapshot: no client reads or changes it until that is done. Unless `force`, refused
+    /// while files of it are open.
+    RollBack { volume: VolumeId, name: Vec<u8>, force: bool },
+
     /// Removes a snapshot of a volume: at once for clients, and with bounded work after it. Unless `force`, refused while
     /// files of it are open.
     RemoveSnapshot { volume: VolumeId, name: Vec<u8>, force: bool },

@@ -129,6 +129,7 @@ impl Named {
             | Command::SetLimits { .. }
             | Command::MakeSnapshot { .. }
             | Command::SetSchedule { .. }
+            | Command::RollBack { .. }
             | Command::RemoveSnapshot { .. }
             | Command::RemoveLeftovers => vec![],
         }

@@ -56,6 +56,7 @@
 //!                      5:8 volume:8                          LeftVolume: of a volume that was removed
 //!                      6:8 volume:8                          · of a volume that is not counted yet
 //!                      7:8 volume:8 version:8                snapshot id: of a snapshot that was removed
+//!                      8:8 volume:8                          LeftRollback: of a volume that is rolled back
 //! 33  fences           inode:8                               id of the fence in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer

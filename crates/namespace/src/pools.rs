@@ -211,6 +211,11 @@ pub(crate) fn forget_directory(plan: &mut Plan<'_>, inode: &Inode) -> Result<(),
     }
 }
 
+/// True if there is no such pool.
+pub(crate) fn is_gone(view: &dyn View, id: PoolId) -> Result<bool, StoreError> {
+    Ok(id != PoolId::DEFAULT && view.get(&keys::pool(id))?.is_none())
+}
+
 fn check_pool(view: &dyn View, id: PoolId) -> Result<(), Stop> {
     match id {
         PoolId::DEFAULT => Ok(()),

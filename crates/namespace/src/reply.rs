@@ -78,6 +78,8 @@ pub enum Reply {
     Started { life: u64 },
     /// MakeSnapshot.
     Snapshot { made: Option<Snapshot> },
+    /// RollBack: false if clients may still write to files of the volume unseen.
+    RolledBack { begun: bool },
 }
 
 /// Conflicting lock.
@@ -207,4 +209,6 @@ pub enum Error {
     TooManySnapshots,
     /// There are snapshots of the volume.
     HoldsSnapshots,
+    /// There are newer snapshots of the volume.
+    NewerSnapshots,
 }

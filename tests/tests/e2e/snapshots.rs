@@ -317,3 +317,48 @@ fn each_snapshot_is_the_tree_at_one_moment_while_a_client_changes_it() {
     let v = volumes.as_array().expect("an array").iter().find(|volume| volume["path"] == "/v").expect("/v");
     assert_eq!((v["snapshots"].as_u64(), v["snapshot_bytes"].as_u64()), (Some(0), Some(0)));
 }
+
+#[test]
+fn a_volume_is_rolled_back_while_the_leader_is_killed() {
+    let lab = Lab::open();
+    let mut cluster = Metaservers::start(&lab, 3, 2, 1);
+    let ash = lab.client("ash");
+    cluster.heorot(0, &["volume", "create", "/v"]);
+    cluster.mount(&ash, 0, "vers=4.2");
+    ash.run(
+        "cd /mnt/h/v; mkdir many d; for n in $(seq 400); do echo $n >many/$n; done; cp -r many d/
+         head -c 4000000 /dev/urandom >big; head -c 2000000 /dev/urandom >gone; sync",
+    );
+    let then = shown(&ash, "/mnt/h/v");
+    cluster.heorot(0, &["snapshot", "create", "/v@one"]);
+    for round in 0..2 {
+        ash.run(
+            "cd /mnt/h/v; dd if=/dev/urandom of=big bs=4096 count=9 seek=50 conv=notrunc,fsync status=none; rm gone
+             rm -r d; mv many other; for n in $(seq 300); do echo new >other/new$n; echo more >>other/$n; done
+             head -c 3000000 /dev/urandom >made; sync",
+        );
+        assert_ne!(shown(&ash, "/mnt/h/v"), then);
+        // Refused while a file is open, and ended with --force.
+        let reader = ash.spawn("exec 3</mnt/h/v/made; touch /tmp/is-open; exec sleep 1000");
+        until("the reader has the file open", || ash.try_run("test -e /tmp/is-open").status == 0);
+        assert!(cluster.refused(0, &["snapshot", "rollback", "/v@one"]).contains("open"));
+        let asked = cluster.begin_heorot(1, &["snapshot", "rollback", "/v@one", "--force"]);
+        if round == 1 {
+            kill_leader(&mut cluster);
+        }
+        drop(asked.wait_with_output());
+        until_done(&cluster, &["snapshot", "rollback", "/v@one", "--force"], "is as it was");
+        reader.kill();
+        ash.run("rm /tmp/is-open; echo 3 >/proc/sys/vm/drop_caches");
+        assert_eq!(shown(&ash, "/mnt/h/v"), then, "in round {round}");
+        assert_eq!(shown(&ash, "/mnt/h/v/.snapshot/one"), then, "in round {round}");
+        ash.run("cd /mnt/h/v; echo x >>many/1; sync");
+    }
+    cluster.heorot(0, &["snapshot", "create", "/v@two"]);
+    assert!(cluster.refused(0, &["snapshot", "rollback", "/v@one"]).contains("newer snapshots"));
+    for name in ["/v@one", "/v@two"] {
+        cluster.heorot(0, &["snapshot", "remove", name, "--force"]);
+    }
+    ash.run("cd /; rm -r /mnt/h/v/*; sync");
+    until("no object is left", || objects(cluster.folder()) == 0);
+}

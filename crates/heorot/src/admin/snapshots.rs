@@ -54,6 +54,13 @@ async fn snapshots(
     Ok(Json(in_time(report).await?.map_err(refused)?.into_iter().map(shown).collect()))
 }
 
+fn answer(made: SnapshotMade) -> SnapshotDone {
+    match made {
+        SnapshotMade::Made(done) => SnapshotDone { done: Some(done), waits: None },
+        SnapshotMade::NotYet(why) => SnapshotDone { done: None, waits: Some(why) },
+    }
+}
+
 async fn change(
     State(admin): State<Arc<Admin>>,
     Json(request): Json<SnapshotRequest>,
@@ -63,17 +70,19 @@ async fn change(
     match (action.as_str(), force) {
         ("create", false) => {
             let made = in_time(metaserver.snapshot_create(&volume, &name)).await?.map_err(refused)?;
-            Ok(Json(match made {
-                SnapshotMade::Made(done) => SnapshotDone { done: Some(done), waits: None },
-                SnapshotMade::NotYet(why) => SnapshotDone { done: None, waits: Some(why) },
-            }))
+            Ok(Json(answer(made)))
+        }
+        ("rollback", force) => {
+            let done =
+                in_time(metaserver.snapshot_rollback(&volume, &name, force)).await?.map_err(refused)?;
+            Ok(Json(answer(done)))
         }
         ("remove", force) => {
             let removed = in_time(metaserver.snapshot_remove(&volume, &name, force)).await?;
             Ok(Json(SnapshotDone { done: Some(removed.map_err(refused)?), waits: None }))
         }
         (other, _) => Err(refused(format!(
-            "a snapshot is created, or removed with `force` or without it, and not {other:?}"
+            "a snapshot is created, or removed or rolled back to with `force` or without it, and not {other:?}"
         ))),
     }
 }

@@ -27,6 +27,20 @@ pub(crate) enum SnapshotCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Put a volume back to what it was at its newest snapshot; what was changed since is lost
+    Rollback {
+        /// Path of the volume, and name of the snapshot
+        #[arg(value_name = "VOLUME@NAME")]
+        snapshot: String,
+        /// Also if clients have files of the volume open: they lose their locks
+        #[arg(long)]
+        force: bool,
+        /// How long to wait for clients that write to files of the volume, and for the end, in seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+        timeout: u64,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
     /// Show or set which snapshots are made regularly, and how many of them are kept
     Schedule {
         /// Path of the volume [default: show the schedules of all]

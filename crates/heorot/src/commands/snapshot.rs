@@ -18,7 +18,12 @@ pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<(), Failure> {
         SnapshotCommand::Create { snapshot, timeout, admin } => {
             let client = AdminClient::find(admin)?;
             let request = request("create", snapshot, false)?;
-            create(Duration::from_secs(*timeout), || client.put("/snapshot", &request))
+            until_done(Duration::from_secs(*timeout), || client.put("/snapshot", &request))
+        }
+        SnapshotCommand::Rollback { snapshot, force, timeout, admin } => {
+            let client = AdminClient::find(admin)?;
+            let request = request("rollback", snapshot, *force)?;
+            until_done(Duration::from_secs(*timeout), || client.put("/snapshot", &request))
         }
         SnapshotCommand::List { volume, admin, json } => {
             let query: Vec<(&str, &str)> = volume.iter().map(|volume| ("path", volume.as_str())).collect();
@@ -54,8 +59,8 @@ pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<(), Failure> {
     }
 }
 
-/// Asks until the snapshot is made. Each question takes some seconds if clients write.
-fn create(timeout: Duration, ask: impl Fn() -> Result<SnapshotDone, Failure>) -> Result<(), Failure> {
+/// Asks until it is done. Each question takes some seconds if clients write.
+fn until_done(timeout: Duration, ask: impl Fn() -> Result<SnapshotDone, Failure>) -> Result<(), Failure> {
     let until = Instant::now() + timeout;
     let mut said = false;
     loop {
@@ -67,7 +72,7 @@ fn create(timeout: Duration, ask: impl Fn() -> Result<SnapshotDone, Failure>) ->
             SnapshotDone { waits, .. } => waits.unwrap_or_default(),
         };
         if Instant::now() >= until {
-            return Err(Failure::new(format!("not made: {waits}")));
+            return Err(Failure::new(format!("not done: {waits}")));
         }
         if !std::mem::replace(&mut said, true) {
             eprintln!("{waits}");

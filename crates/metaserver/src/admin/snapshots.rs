@@ -19,6 +19,9 @@ const WAIT_MAX: Duration = Duration::from_secs(8);
 /// Time for which clients are asked for layouts before the next try. No new layout is granted meanwhile.
 const RECALL_MAX: Duration = Duration::from_secs(2);
 
+/// Interval at which the end of a rollback is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// A snapshot, for a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotReport {
@@ -122,6 +125,50 @@ impl Metaserver {
         }
     }
 
+    /// Rolls the volume at `path` back to its newest snapshot, and waits until that is done. Without `force`: only if no
+    /// client has a file of it open.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub async fn snapshot_rollback(
+        &self,
+        path: &str,
+        name: &str,
+        force: bool,
+    ) -> Result<SnapshotMade, AdminError> {
+        self.cluster.agree().await?;
+        let (volume, path) = volume_at(&*self.machine.view().map_err(server_failed)?, path)?;
+        let until = Instant::now() + WAIT_MAX;
+        let mut is_begun = read::rolls_back(&*self.machine.view().map_err(server_failed)?, volume)?;
+        loop {
+            if !is_begun {
+                let roll_back = Command::RollBack { volume, name: name.into(), force };
+                let begun = self.state.propose(None, roll_back).await;
+                is_begun = match begun.map_err(|error| rollback_refusal(&path, name, error))? {
+                    Reply::RolledBack { begun } => begun,
+                    other => return Err(AdminError::Failed(format!("{other:?}"))),
+                };
+                if is_begun {
+                    tracing::info!(path, name, force, "a volume is rolled back");
+                } else {
+                    self.end_writing(volume).await;
+                }
+            }
+            if is_begun && !read::rolls_back(&*self.machine.view().map_err(server_failed)?, volume)? {
+                return Ok(SnapshotMade::Made(format!("{path} is as it was at {path}@{name}")));
+            }
+            if Instant::now() >= until {
+                return Ok(SnapshotMade::NotYet(match is_begun {
+                    true => format!("{path} is being rolled back; its clients wait"),
+                    false => {
+                        format!("clients write to files of {path}, and have not given their layouts back yet")
+                    }
+                }));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
     /// Recalls the layouts to write of a volume, and settles the files.
     async fn end_writing(&self, volume: VolumeId) {
         let of_volume = move |layout: &LayoutState| {
@@ -176,6 +223,26 @@ fn checked_name(name: &str) -> Result<Vec<u8>, AdminError> {
             names::NAME_BYTES_MAX
         ))),
     }
+}
+
+/// Message for a rollback that was refused.
+fn rollback_refusal(path: &str, name: &str, error: FileError) -> AdminError {
+    AdminError::Invalid(match error {
+        FileError::State(Error::NewerSnapshots) => format!(
+            "there are newer snapshots of {path}, which would show what never was: remove them first (heorot snapshot list \
+             {path})"
+        ),
+        FileError::State(Error::HoldsVolumes) => {
+            format!(
+                "other volumes are in {path}, or were when the snapshot was made: a rollback would lose their place"
+            )
+        }
+        FileError::State(Error::FilesOpen) => format!(
+            "clients have files of {path} open; with --force these lose their locks, and those that were made since the \
+             snapshot get errors (ESTALE)"
+        ),
+        other => return refusal(path, name.as_bytes(), other),
+    })
 }
 
 /// Message for a command that was refused.

@@ -73,8 +73,8 @@ fn objects(
     };
     for (key, record) in table::<Objects>(view, keys::OBJECTS, findings)? {
         let file = InodeId(keys::number(&key, 1));
-        let columns = inodes.get(&file).and_then(Inode::columns);
-        findings.expect(columns.is_some(), || format!("{file:?} has {record:?}, and no columns"));
+        let layout = inodes.get(&file).and_then(Inode::layout);
+        findings.expect(layout.is_some(), || format!("{file:?} has {record:?}, and is no file"));
         for object in [Some(record.id), record.copy].into_iter().flatten() {
             add(object, file, findings);
         }

@@ -84,7 +84,14 @@ pub(super) fn check(
             findings.expect(is_known(dir.volume()), || format!("{key:02x?} is of no volume"));
         }
     }
-    Ok(Volumes(volumes.into_keys().collect()))
+    let mut whole = BTreeSet::new();
+    for id in volumes.into_keys() {
+        // Half of one that is rolled back is as it was.
+        if !read::history(view, id)?.rolls_back {
+            whole.insert(id);
+        }
+    }
+    Ok(Volumes(whole))
 }
 
 /// Checks that what volumes, users and groups are charged with is the sum over inodes, as far as they are counted.

@@ -44,6 +44,11 @@ pub(crate) fn left_snapshot(volume: VolumeId, version: u32) -> Key {
     of(LEFTOVERS, &[7, volume.0.into(), version.into()])
 }
 
+/// Key of a volume that is rolled back.
+pub(crate) fn left_rollback(volume: VolumeId) -> Key {
+    of(LEFTOVERS, &[8, volume.0.into()])
+}
+
 /// Key of the value that `key` had when a snapshot was made.
 pub(crate) fn kept_value(key: &[u8], version: u32) -> Key {
     [&[KEPT], key, &version.to_be_bytes()[..]].concat()

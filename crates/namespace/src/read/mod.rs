@@ -22,8 +22,8 @@ pub use files::{
 pub(crate) use locks::{LockTest, Search, fork, holds};
 pub use locks::{conflicting_lock, locks};
 pub use snapshots::{
-    ObjectsOf, Owner, copy_of_objects, history, objects, owner, removed_snapshots, shares_objects, snapshot,
-    snapshots,
+    ObjectsOf, Owner, copy_of_objects, history, objects, owner, removed_snapshots, rolls_back,
+    shares_objects, snapshot, snapshots,
 };
 pub(crate) use snapshots::{own_objects, version_before};
 pub(crate) use states::{client_uses, is_returned, may_conflict};

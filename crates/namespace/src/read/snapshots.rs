@@ -17,6 +17,14 @@ pub fn history(view: &dyn View, volume: VolumeId) -> Result<History, StoreError>
     Ok(get(view, &keys::history(volume))?.unwrap_or_default())
 }
 
+/// True while a volume is rolled back: half of it is as it was.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn rolls_back(view: &dyn View, volume: VolumeId) -> Result<bool, StoreError> {
+    Ok(history(view, volume)?.rolls_back)
+}
+
 /// A snapshot; none: there is no such snapshot, or it was removed.
 ///
 /// # Errors

@@ -20,13 +20,19 @@ use super::History;
 use crate::keys::{self, Key};
 use crate::plan::{Plan, Stop};
 use crate::record::{stamp_of, stamped};
-use crate::{VolumeId, read};
+use crate::{Error, VolumeId, read};
 
 /// Keeps what the newest snapshots see of the records that a command changes, and stamps their new values.
-pub(crate) fn keep(plan: &mut Plan<'_>) -> Result<(), Stop> {
+///
+/// # Errors
+/// `Delay` for a volume that is rolled back, unless `rolls_back`: then the command is a part of that.
+pub(crate) fn keep(plan: &mut Plan<'_>, rolls_back: bool) -> Result<(), Stop> {
     let mut histories: BTreeMap<VolumeId, History> = BTreeMap::new();
     for volume in plan.changed_volumes() {
         let history = read::history(plan.view(), volume)?;
+        if history.rolls_back && !rolls_back {
+            return Err(Error::Delay.into());
+        }
         if history.last > 0 {
             histories.insert(volume, history);
         }
@@ -39,7 +45,10 @@ pub(crate) fn keep(plan: &mut Plan<'_>) -> Result<(), Stop> {
             if !is_later
                 && let Some(value) = plan.base().get(&key)?.filter(|value| stamp_of(value) < history.newest)
             {
-                put(plan, volume, &mut history, &key, value);
+                // A rollback keeps more than once.
+                if plan.view().get(&keys::kept_value(&key, history.newest))?.is_none() {
+                    put(plan, volume, &mut history, &key, value);
+                }
             }
             if let Some(value) = change {
                 plan.put_value(&key, stamped(&key, &value, history.last));

@@ -23,6 +23,7 @@
 pub(crate) mod history;
 pub(crate) mod objects;
 pub(crate) mod removal;
+pub(crate) mod rollback;
 mod view;
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,8 @@ pub struct Snapshot {
     pub name: Vec<u8>,
     /// Time at which it was made.
     pub created: Time,
+    /// Volumes that were in the volume then.
+    pub volumes: u32,
 }
 
 /// Snapshots of a volume, in numbers.
@@ -80,6 +83,15 @@ pub struct History {
     pub changed: Time,
     /// Snapshots that the leader makes and removes by itself.
     pub schedule: Schedule,
+    /// True while the volume is rolled back.
+    pub rolls_back: bool,
+}
+
+impl History {
+    /// Has no layout to write granted for a while.
+    pub(crate) fn be_quiet(&mut self, now: Time) {
+        self.quiet_until = Time { seconds: now.seconds + QUIET_SECONDS, ..now };
+    }
 }
 
 /// How many snapshots of each kind are kept; 0: none is made.
@@ -111,9 +123,8 @@ impl Default for SnapshotCounters {
 /// # Errors
 /// `Stale` if there is no such volume, `Exists`, `Invalid` for a name that no client can look up, `TooManySnapshots`.
 pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result<Reply, Stop> {
-    if volume.is_snapshot() || read::volume(plan.view(), volume)?.is_none() {
-        return Err(Error::Stale.into());
-    }
+    let of_volume =
+        read::volume(plan.view(), volume)?.filter(|_| !volume.is_snapshot()).ok_or(Error::Stale)?;
     let is_odd = |byte: &u8| matches!(byte, b'/' | 0);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || [&b"."[..], b".."].contains(&name) {
         return Err(Error::Invalid.into());
@@ -124,14 +135,16 @@ pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result
     if plan.view().get(&keys::snapshot_name(volume, name))?.is_some() {
         return Err(Error::Exists.into());
     }
+    let mut history = read::history(plan.view(), volume)?;
+    if history.rolls_back {
+        return Err(Error::Delay.into());
+    }
     if !objects::is_quiet(plan, volume)? {
-        let mut history = read::history(plan.view(), volume)?;
-        history.quiet_until = Time { seconds: plan.now().seconds + QUIET_SECONDS, ..plan.now() };
+        history.be_quiet(plan.now());
         plan.put(&keys::history(volume), &history)?;
         return Ok(Reply::Snapshot { made: None });
     }
     let mut counters: SnapshotCounters = get(plan.view(), &keys::snapshot_counters())?.unwrap_or_default();
-    let mut history = read::history(plan.view(), volume)?;
     if history.count >= SNAPSHOTS_OF_VOLUME_MAX
         || history.last >= LAST_VERSION
         || counters.next > VolumeId::LAST_SNAPSHOT.0
@@ -147,7 +160,7 @@ pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result
     history.count += 1;
     changed(plan, volume, &mut history)?;
     let (version, created) = (history.last, plan.now());
-    let snapshot = Snapshot { id, volume, version, name: name.to_vec(), created };
+    let snapshot = Snapshot { id, volume, version, name: name.to_vec(), created, volumes: of_volume.volumes };
     plan.put(&keys::snapshot(id), &snapshot)?;
     plan.put(&keys::snapshot_of(volume, version), &id)?;
     plan.put(&keys::snapshot_name(volume, name), &id)?;

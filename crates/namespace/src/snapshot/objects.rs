@@ -75,7 +75,7 @@ pub(crate) fn check_own(plan: &Plan<'_>, inode: &Inode) -> Result<(), Stop> {
 /// `Delay` while its objects are being copied, and to write also while a snapshot shows them, or is about to be made.
 pub(crate) fn check_layout(plan: &Plan<'_>, inode: &Inode, is_to_write: bool) -> Result<(), Stop> {
     let history = read::history(plan.view(), inode.id.volume())?;
-    if is_to_write && plan.now() < history.quiet_until {
+    if history.rolls_back || is_to_write && plan.now() < history.quiet_until {
         return Err(Error::Delay.into());
     }
     if history.last == 0 || inode.columns().is_none() {
@@ -94,7 +94,8 @@ pub(crate) fn made(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError
     if version == 0 {
         return Ok(());
     }
-    plan.put(&keys::objects(inode), &Objects { id: inode, version, copy: None })
+    let id = read::own_objects(plan.view(), inode)?.id;
+    plan.put(&keys::objects(inode), &Objects { id, version, copy: None })
 }
 
 /// Begins to copy the objects of a file that a snapshot shows.
@@ -153,9 +154,10 @@ pub(crate) fn copied(plan: &mut Plan<'_>, inode: InodeId, copy: InodeId, epoch: 
 
 /// Takes the objects of a file that is deleted away, or leaves them to its snapshots.
 pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
-    let Some(File { data: DataPlace::Migrating | DataPlace::Striped, layout }) = inode.file() else {
-        return Ok(());
-    };
+    let Some(File { data, layout }) = inode.file() else { return Ok(()) };
+    if data == DataPlace::Inline {
+        return forget_number(plan, inode.id);
+    }
     let objects = read::own_objects(plan.view(), inode.id)?;
     if let Some(copy) = objects.copy {
         remove_copies(plan, copy, inode, layout)?;
@@ -167,6 +169,30 @@ pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
         remove(plan, objects.id, inode.id, (inode.generation, layout))?;
     }
     plan.delete(&keys::objects(inode.id));
+    Ok(())
+}
+
+/// Takes the objects of a file away that gets others.
+pub(super) fn forget(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
+    let Some(File { data: DataPlace::Migrating | DataPlace::Striped, layout }) = inode.file() else {
+        return forget_number(plan, inode.id);
+    };
+    let objects = read::own_objects(plan.view(), inode.id)?;
+    for id in [Some(objects.id), objects.copy].into_iter().flatten() {
+        remove(plan, id, inode.id, (inode.generation, layout))?;
+    }
+    deferred::forget_pending(plan, inode)?;
+    plan.delete(&keys::objects(inode.id));
+    Ok(())
+}
+
+/// Takes the number of objects away that a small file would get.
+fn forget_number(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
+    let objects = read::own_objects(plan.view(), inode)?;
+    if objects.id != inode {
+        plan.delete(&keys::object_owner(objects.id));
+        plan.delete(&keys::objects(inode));
+    }
     Ok(())
 }
 

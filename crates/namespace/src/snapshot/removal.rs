@@ -28,6 +28,9 @@ pub(crate) fn remove(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8], force: 
     if !force && leftovers::has_open_files(plan, id)? {
         return Err(Error::FilesOpen.into());
     }
+    if read::history(plan.view(), volume)?.rolls_back {
+        return Err(Error::Delay.into());
+    }
     let version = snapshot.version;
     plan.delete(&by_name);
     plan.delete(&keys::snapshot(id));

@@ -32,10 +32,11 @@ use crate::files::remove;
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{LeftLayouts, LeftLocks, LeftRanges, LeftStates, decode};
+use crate::snapshot::rollback;
 use crate::volume::{quota, removal};
 use crate::{
-    ClientId, DelegationState, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId, State, StateId, VolumeId,
-    keys, read, slot, snapshot,
+    ClientId, DelegationState, InodeId, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId, State, StateId,
+    VolumeId, keys, read, slot, snapshot,
 };
 
 /// Removes as many leftovers as one command may.
@@ -61,6 +62,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>) -> Result<Reply, Stop> {
                     (VolumeId(keys::number(&key, 9) as u32), keys::number(&key, 17) as u32);
                 snapshot::removal::remove_some(plan, volume, version, decode(&key, &value)?)?
             }
+            8 => rollback::go_on(plan, VolumeId(keys::number(&key, 9) as u32), decode(&key, &value)?)?,
             _ => return Err(Broken("a leftover is of no known kind").into()),
         };
         if !is_done {
@@ -92,6 +94,15 @@ pub(crate) fn end_states(plan: &mut Plan<'_>, range: impl Fn(u8) -> (Key, Key)) 
         }
     }
     Ok(true)
+}
+
+/// Ends the states of a file, up to the bound of the command. Returns true if it has none any more.
+pub(crate) fn end_states_of(plan: &mut Plan<'_>, inode: InodeId) -> Result<bool, Stop> {
+    end_states(plan, |tag| {
+        let prefix = keys::of(tag, &[inode.0]);
+        let end = keys::after(&prefix);
+        (prefix, end)
+    })
 }
 
 /// True if a client has a file of the volume, or of the snapshot, open.

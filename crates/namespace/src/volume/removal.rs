@@ -46,7 +46,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], force: bool
         return Err(Error::HoldsVolumes.into());
     }
     let history = read::history(plan.view(), id)?;
-    if history.count > 0 {
+    if history.count > 0 || history.rolls_back {
         return Err(Error::HoldsSnapshots.into());
     }
     if !force && leftovers::has_open_files(plan, id)? {
@@ -105,12 +105,7 @@ fn remove_record(plan: &mut Plan<'_>, tag: u8, key: &[u8]) -> Result<bool, Stop>
         return Ok(true);
     }
     let id = InodeId(keys::number(key, 1));
-    let of_inode = |tag| {
-        let prefix = keys::of(tag, &[id.0]);
-        let end = keys::after(&prefix);
-        (prefix, end)
-    };
-    if !leftovers::end_states(plan, of_inode)? {
+    if !leftovers::end_states_of(plan, id)? {
         return Ok(false);
     }
     // A file without a name went with its last state.

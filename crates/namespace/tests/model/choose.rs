@@ -336,8 +336,8 @@ impl<'a> Chooser<'a> {
         {
             return command;
         }
-        if self.seldom(16) {
-            return if self.pick(2) == 0 { self.command_of_snapshot() } else { self.command_of_volume() };
+        if self.seldom(12) {
+            return if self.pick(5) < 3 { self.command_of_snapshot() } else { self.command_of_volume() };
         }
         let kind = self.pick(100);
         // What needs a state that there is none of becomes a create.

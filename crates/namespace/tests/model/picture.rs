@@ -217,8 +217,18 @@ impl Picture {
             let newest = snapshots.last().map_or(0, |one| one.version);
             let count = snapshots.len() as u32;
             // The model keeps worlds, not values.
-            let seen =
-                History { last, newest, count, kept: 0, bytes, changes, changed, quiet_until, schedule };
+            let seen = History {
+                last,
+                newest,
+                count,
+                kept: 0,
+                bytes,
+                changes,
+                changed,
+                quiet_until,
+                schedule,
+                rolls_back: false,
+            };
             picture.histories.insert(*id, seen);
         }
         picture.usages = plain.volumes.keys().map(|id| (*id, plain.usages(*id))).collect();

@@ -22,6 +22,10 @@ impl World {
         outcome
     }
 
+    fn remove_snapshot_at_once(&mut self, volume: VolumeId, name: &str) -> Result<Reply, Error> {
+        self.apply(Command::RemoveSnapshot { volume, name: name.into(), force: true })
+    }
+
     fn kept(&self, volume: VolumeId) -> u64 {
         read::history(&*self.view(), volume).expect("reads").kept
     }
@@ -286,5 +290,122 @@ fn a_snapshot_of_many_files_is_one_small_command_and_its_removal_bounded_ones() 
     assert_eq!((w.kept(VolumeId::FIRST), shown(&w, &one).len()), (kept, 3000), "the other one needs all");
     w.remove_snapshot(VolumeId::FIRST, "one", false).expect("removes");
     assert_eq!(w.kept(VolumeId::FIRST), 0);
+    assert_eq!(check(&*w.view()).expect("checks"), Vec::<String>::new());
+}
+
+impl World {
+    fn roll_back(&mut self, volume: VolumeId, name: &str, force: bool) -> Result<Reply, Error> {
+        self.apply(Command::RollBack { volume, name: name.into(), force })
+    }
+}
+
+#[test]
+fn a_rollback_puts_back_what_was_there_and_takes_away_what_was_made_since() {
+    let mut w = World::new();
+    for dir in ["/d", "/d/e"] {
+        w.dir(dir);
+    }
+    for file in ["/a", "/d/b", "/d/e/c"] {
+        w.small_file(file);
+        w.write_small(file, 0, file).expect("writes");
+        w.mark(file, "before");
+    }
+    let before = live(&w);
+    let one = w.snapshot(VolumeId::FIRST, "one");
+    assert_eq!(w.roll_back(VolumeId::FIRST, "one", false), Ok(Reply::RolledBack { begun: true }));
+    assert_eq!(live(&w), before, "nothing was changed");
+    for round in 0..3 {
+        w.write_small("/a", 1, "changed").expect("writes");
+        w.mark("/d/b", "after");
+        w.remove("/d/e/c").expect("removes");
+        w.remove("/d/e").expect("removes");
+        w.rename("/d", "/dd").expect("renames");
+        w.dir("/new");
+        w.small_file("/new/file");
+        w.write_small("/new/file", 0, "new").expect("writes");
+        w.mark("/new/file", "new");
+        w.dir("/d");
+        let was = w.stat("/a");
+        assert_eq!(w.roll_back(VolumeId::FIRST, "one", round == 0), Ok(Reply::RolledBack { begun: true }));
+        assert_eq!((live(&w), shown(&w, &one)), (before.clone(), before.clone()));
+        let is = w.stat("/a");
+        assert!(is.change > was.change && is.epoch > was.epoch && is.generation == was.generation);
+        assert_eq!(is.id, was.id, "handles stay");
+    }
+    w.snapshot(VolumeId::FIRST, "two");
+    assert_eq!(w.roll_back(VolumeId::FIRST, "one", true), Err(Error::NewerSnapshots));
+    assert_eq!(w.roll_back(VolumeId::FIRST, "none", true), Err(Error::NoEntry));
+    assert_eq!(w.roll_back(VolumeId(9), "one", true), Err(Error::Stale));
+    w.remove_snapshot(VolumeId::FIRST, "two", false).expect("removes");
+    let client = w.client("a");
+    w.open(client, "/a", READ).expect("opens");
+    assert_eq!(w.roll_back(VolumeId::FIRST, "one", false), Err(Error::FilesOpen));
+    w.roll_back(VolumeId::FIRST, "one", true).expect("rolls back");
+    assert!(!read::has_state(&*w.view(), client).expect("reads"), "its opens are gone");
+    let v = w.volume("/v").expect("makes");
+    assert_eq!(w.roll_back(VolumeId::FIRST, "one", true), Err(Error::HoldsVolumes));
+    w.remove_volume("/v", true).expect("removes");
+    assert!(read::volume(&*w.view(), v).expect("reads").is_none());
+    w.roll_back(VolumeId::FIRST, "one", true).expect("rolls back");
+    w.remove_snapshot(VolumeId::FIRST, "one", false).expect("removes");
+    assert_eq!(w.kept(VolumeId::FIRST), 0);
+    assert_eq!(live(&w), before);
+}
+
+#[test]
+fn a_file_gets_the_objects_back_that_it_left_to_the_snapshot() {
+    let mut w = World::new();
+    let (f, gone) = (w.file("/f"), w.file("/gone"));
+    let objects = |w: &World, path: &str| {
+        read::objects(&*w.view(), &w.stat(path)).expect("reads").expect("has objects")
+    };
+    w.wrote("/f", 100_000).expect("writes");
+    w.snapshot(VolumeId::FIRST, "one");
+    assert_eq!(w.wrote("/f", 200_000), Err(Error::Delay), "a snapshot shows its objects");
+    w.apply(Command::CopyObjects { inode: f }).expect("begins");
+    let copy = read::copy_of_objects(&*w.view(), f).expect("reads").expect("is being made");
+    let epoch = w.stat("/f").epoch;
+    w.apply(Command::CopiedObjects { inode: f, copy, epoch }).expect("ends");
+    assert_eq!(objects(&w, "/f").id, copy);
+    w.wrote("/f", 200_000).expect("writes");
+    w.remove("/gone").expect("removes");
+    assert!(w.deferred().is_empty(), "the snapshot shows its objects");
+    w.roll_back(VolumeId::FIRST, "one", false).expect("rolls back");
+    assert_eq!((objects(&w, "/f").id, w.stat("/f").size), (f, 100_000));
+    assert_eq!(objects(&w, "/gone").id, gone);
+    assert_eq!(w.deferred(), [(copy, DeferredKind::Remove)]);
+    assert_eq!(w.wrote("/f", 200_000), Err(Error::Delay), "they are the snapshot's again, too");
+    w.remove_snapshot(VolumeId::FIRST, "one", false).expect("removes");
+    w.wrote("/f", 200_000).expect("writes");
+    assert_eq!(w.deferred(), [(copy, DeferredKind::Remove)], "and are not removed with it");
+}
+
+#[test]
+fn a_long_rollback_goes_on_in_bounded_commands_and_nothing_is_changed_meanwhile() {
+    let mut w = World::new();
+    w.is_large = true;
+    let v = w.volume("/v").expect("makes");
+    for n in 0..3000 {
+        w.small_file(&format!("/v/old{n}"));
+    }
+    let before = tree(&*w.view(), v.root());
+    w.snapshot(v, "one");
+    for n in 0..3000 {
+        w.remove(&format!("/v/old{n}")).expect("removes");
+        w.small_file(&format!("/v/new{n}"));
+    }
+    let begun = w.bounded(Command::RollBack { volume: v, name: b"one".to_vec(), force: false });
+    assert_eq!(begun, Reply::RolledBack { begun: true });
+    assert!(read::rolls_back(&*w.view(), v).expect("reads"));
+    assert_eq!(check(&*w.view()).expect("checks"), Vec::<String>::new(), "half way");
+    let dir = v.root();
+    let make = Command::Create(create(dir, b"late", NewNode::Directory, Exists::Refuse));
+    assert_eq!(w.apply(make), Err(Error::Delay));
+    assert_eq!(w.roll_back(v, "one", true), Err(Error::Delay));
+    assert_eq!(w.remove_snapshot_at_once(v, "one"), Err(Error::Delay));
+    w.small_file("/elsewhere");
+    assert!(w.remove_leftovers() > 3);
+    assert!(!read::rolls_back(&*w.view(), v).expect("reads"));
+    assert_eq!(tree(&*w.view(), v.root()), before);
     assert_eq!(check(&*w.view()).expect("checks"), Vec::<String>::new());
 }

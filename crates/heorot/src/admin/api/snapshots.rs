@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotRequest {
-    /// `create` or `remove`.
+    /// `create`, `remove` or `rollback`.
     pub action: String,
     /// Path of the volume.
     pub volume: String,
     /// Name of the snapshot.
     pub name: String,
-    /// With `remove`: also if clients have files of it open.
+    /// Also if clients have files of it open, or with `rollback` of the volume.
     #[serde(default)]
     pub force: bool,
 }

@@ -229,6 +229,12 @@ impl Chooser<'_> {
         }
         let volumes = self.plain.volumes.keys().copied();
         let volume = if self.seldom(12) { None } else { self.any(volumes) }.unwrap_or(VolumeId(1000));
+        if self.seldom(5) {
+            let all = self.plain.snapshots_of(volume);
+            let one = if self.seldom(3) { all.first() } else { all.last() };
+            let name = one.map_or_else(|| self.name(), |one| one.name.clone());
+            return Command::RollBack { volume, name, force: self.pick(3) > 0 };
+        }
         if self.seldom(8) {
             let schedule = Schedule { hourly: self.one([0, 1, 24]), daily: self.one([0, 7]), weekly: 0 };
             return Command::SetSchedule { volume, schedule };

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 56] = [
+const COMMANDS: [&str; 57] = [
     "Create",
     "Link",
     "Remove",
@@ -67,6 +67,7 @@ const COMMANDS: [&str; 56] = [
     "SetLimits",
     "MakeSnapshot",
     "SetSchedule",
+    "RollBack",
     "CopyObjects",
     "CopiedObjects",
     "RemoveSnapshot",
@@ -75,7 +76,7 @@ const COMMANDS: [&str; 56] = [
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, `NoXattrRoom`, which
 /// takes 256 KiB, `TooManyVolumes`, `TooManyInodes` and
 /// `TooManySnapshots`; `ReadOnly` has stories of its own.
-const REFUSALS: [&str; 40] = [
+const REFUSALS: [&str; 41] = [
     "NoEntry",
     "Exists",
     "Stale",
@@ -116,6 +117,7 @@ const REFUSALS: [&str; 40] = [
     "FilesOpen",
     "Quota",
     "HoldsSnapshots",
+    "NewerSnapshots",
 ];
 
 impl Coverage {

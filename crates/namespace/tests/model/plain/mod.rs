@@ -317,6 +317,7 @@ impl Plain {
             Command::RemoveVolume { dir, name, force } => self.remove_volume(dir, &name, force),
             Command::SetLimits { volume, subject, limits } => self.set_limits(volume, subject, limits),
             Command::MakeSnapshot { volume, name } => self.make_snapshot(volume, &name),
+            Command::RollBack { volume, name, force } => self.roll_back(volume, &name, force),
             Command::SetSchedule { volume, schedule } => self.set_schedule(volume, schedule),
             Command::CopyObjects { inode } => self.copy_objects(inode),
             Command::CopiedObjects { inode, copy, epoch } => self.copied_objects(inode, copy, epoch),

@@ -3,6 +3,8 @@
 use namespace::*;
 
 use super::volumes::used;
+
+const DEFAULT_POOL_ID: PoolId = PoolId(0);
 use super::{Content, Outcome, Plain};
 
 /// An inode that a snapshot shows, with its entries, its data, and the number of its objects.
@@ -44,6 +46,7 @@ pub struct PlainKept {
     pub from: u32,
     pub until: u32,
     pub bytes: u64,
+    pub epoch: u32,
 }
 
 impl Plain {
@@ -75,7 +78,8 @@ impl Plain {
     pub(super) fn objects_made(&mut self, inode: InodeId) {
         let version = self.histories.get(&inode.volume()).map_or(0, |history| history.last);
         if version > 0 {
-            self.objects.insert(inode, PlainObjects { id: inode, version, copy: None });
+            let id = self.own(inode).id;
+            self.objects.insert(inode, PlainObjects { id, version, copy: None });
         }
     }
 
@@ -145,6 +149,7 @@ impl Plain {
             from: own.version,
             until: self.newest(file.volume()),
             bytes: used(node),
+            epoch: self.epoch(file),
         });
     }
 
@@ -153,6 +158,7 @@ impl Plain {
         let node = &self.nodes[&id];
         let Content::File { layout, place, .. } = node.content else { return };
         if place == DataPlace::Inline {
+            self.objects.remove(&id);
             return;
         }
         let (own, generation) = (self.own(id), node.generation);
@@ -250,7 +256,9 @@ impl Plain {
             quiet_until: Time::default(),
             schedule: history.schedule,
         };
-        let snapshot = Snapshot { id, volume, version: history.last, name: name.to_vec(), created: self.now };
+        let version = history.last;
+        let volumes = self.volumes_within(volume);
+        let snapshot = Snapshot { id, volume, version, name: name.to_vec(), created: self.now, volumes };
         let made = Some(snapshot.clone());
         self.snapshots.insert(id, PlainSnapshot { snapshot, then: Box::new(then) });
         Ok(Reply::Snapshot { made })
@@ -268,6 +276,115 @@ impl Plain {
         let history = self.histories.entry(volume).or_default();
         (history.changes, history.changed) = (history.changes + 1, self.now);
         Ok(Reply::Done)
+    }
+
+    /// Volumes whose root is in this one.
+    fn volumes_within(&self, volume: VolumeId) -> u32 {
+        let roots = self.entries().filter(|(dir, .., to)| dir.volume() == volume && to.volume() != volume);
+        roots.count() as u32
+    }
+
+    pub(super) fn roll_back(&mut self, volume: VolumeId, name: &[u8], force: bool) -> Outcome {
+        if !self.volumes.contains_key(&volume) {
+            return Err(Error::Stale);
+        }
+        let all = self.snapshots_of(volume);
+        let snapshot = all.iter().find(|snapshot| snapshot.name == name).ok_or(Error::NoEntry)?;
+        if self.newest(volume) != snapshot.version {
+            return Err(Error::NewerSnapshots);
+        }
+        if self.volumes_within(volume) > 0 || snapshot.volumes > 0 {
+            return Err(Error::HoldsVolumes);
+        }
+        if !force && self.opens.values().any(|open| open.inode.volume() == volume) {
+            return Err(Error::FilesOpen);
+        }
+        if self.is_written(volume) {
+            let quiet_until = Time { seconds: self.now.seconds + 10, ..self.now };
+            self.histories.entry(volume).or_default().quiet_until = quiet_until;
+            return Ok(Reply::RolledBack { begun: false });
+        }
+        let inodes: Vec<InodeId> = self.nodes.keys().copied().filter(|id| id.volume() == volume).collect();
+        for id in inodes {
+            self.lose_uses(id);
+            if !self.is_directory(id) && self.inode(id).links == 0 {
+                self.forget(id);
+            }
+        }
+        let (now, then) = (self.clone(), self.snapshots[&snapshot.id].then.clone());
+        let is_of = |id: &&InodeId| id.volume() == volume;
+        for id in then.nodes.keys().filter(is_of) {
+            if then.inode(*id).links > 0 || *id == InodeId::ROOT {
+                self.put_back(*id, snapshot.version, &now, &then);
+            }
+        }
+        for id in now.nodes.keys().filter(is_of).filter(|id| !then.nodes.contains_key(id)) {
+            self.forget(*id);
+        }
+        Ok(Reply::RolledBack { begun: true })
+    }
+
+    fn put_back(&mut self, id: InodeId, version: u32, now: &Plain, then: &Plain) {
+        let is_there = now.nodes.contains_key(&id);
+        if is_there && now.inode(id) == then.inode(id) {
+            return;
+        }
+        let mut node = then.nodes[&id].clone();
+        let kept = self.kept.iter().position(|kept| kept.file == id && kept.until == version);
+        let kept = kept.map(|at| self.kept.remove(at));
+        let history_last = self.histories[&id.volume()].last;
+        let mut epochs = None;
+        if let Content::File { place, .. } = &mut node.content {
+            let was = is_there.then(|| now.place(id)).flatten();
+            epochs = Some(match (is_there, kept) {
+                (true, _) => now.epoch(id),
+                (false, Some(kept)) => kept.epoch,
+                (false, None) => then.epoch(id),
+            });
+            if *place == DataPlace::Striped {
+                if let Some(kept) = kept {
+                    self.lose_names(id, was);
+                    let own = PlainObjects { id: kept.objects, version: kept.from, copy: None };
+                    self.objects.insert(id, own);
+                }
+            } else {
+                *place = DataPlace::Inline;
+                if was != Some(DataPlace::Inline) {
+                    self.lose_names(id, was);
+                    let number = self.next_inode(id.volume());
+                    let own = PlainObjects { id: number, version: history_last, copy: None };
+                    self.objects.insert(id, own);
+                }
+            }
+        }
+        if let Content::File { place, epoch, layout_epoch, space_is_told, .. } = &mut node.content {
+            *epoch = epochs.expect("a file").wrapping_add(1);
+            *layout_epoch = *epoch;
+            *space_is_told = *place != DataPlace::Striped;
+        }
+        if let Content::Directory { stripe, .. } = &mut node.content {
+            let is_gone = |pool: PoolId| pool != DEFAULT_POOL_ID && !self.pool_names.contains_key(&pool);
+            if stripe.is_some_and(|policy| is_gone(policy.pool)) {
+                *stripe = None;
+            }
+        }
+        let change = if is_there { now.nodes[&id].change } else { 0 };
+        node.change = node.change.max(change) + 1;
+        node.changed = self.now;
+        self.nodes.insert(id, node);
+    }
+
+    /// The objects that a file has go.
+    fn lose_names(&mut self, id: InodeId, place: Option<DataPlace>) {
+        if let Some(DataPlace::Striped | DataPlace::Migrating) = place {
+            let (own, layout) = (self.own(id), self.layout_of(id).expect("a file"));
+            let generation = self.nodes[&id].generation;
+            for objects in [Some(own.id), own.copy].into_iter().flatten() {
+                self.defer(objects, generation, layout, DeferredKind::Remove);
+            }
+            self.deferred.retain(|_, op| op.inode != id || op.kind == DeferredKind::Remove);
+        }
+        self.objects.remove(&id);
     }
 
     /// All that a snapshot shows, under the numbers that it has there: inodes, entries and data.

@@ -229,6 +229,12 @@ impl Plain {
 
     /// An inode goes, with all its uses.
     fn lose(&mut self, id: InodeId) {
+        self.lose_uses(id);
+        self.forget(id);
+    }
+
+    /// All uses of an inode go.
+    pub(super) fn lose_uses(&mut self, id: InodeId) {
         let mut layouts: Vec<(ClientId, StateId)> = Vec::new();
         layouts.extend(self.layouts.iter().filter(|(_, at)| at.inode == id).map(|(of, at)| (at.client, *of)));
         layouts.sort_unstable();
@@ -239,6 +245,5 @@ impl Plain {
         self.opens.retain(|_, open| open.inode != id);
         self.delegations.retain(|_, held| held.inode != id || held.revoked);
         self.contended.remove(&id);
-        self.forget(id);
     }
 }
