@@ -53,7 +53,8 @@ fn a_snapshot_shows_what_the_volume_had_and_goes_without_a_trace() {
         let before = objects(cluster.folder());
         ash.run(
             "cd /mnt/h/v; mkdir -p d/e; echo small >small; echo deep >d/e/deep; ln -s d/e/deep link; ln small d/hard
-             head -c 5000000 /dev/urandom >big; head -c 3000000 /dev/urandom >d/cut; cp d/cut d/gone; sync",
+             head -c 5000000 /dev/urandom >big; head -c 3000000 /dev/urandom >d/cut; cp d/cut d/gone
+             cp d/cut d/anew; sync",
         );
         let first = shown(&ash, "/mnt/h/v");
         assert!(cluster.admin(&["snapshot", "create", "/v@one"]).contains("/v/.snapshot/one"));
@@ -67,6 +68,7 @@ fn a_snapshot_shows_what_the_volume_had_and_goes_without_a_trace() {
         ash.run(
             "cd /mnt/h/v; dd if=/dev/urandom of=big bs=4096 count=3 seek=100 conv=notrunc,fsync status=none
              head -c 100000 /dev/urandom >>big; truncate -s 1000 d/cut; rm d/gone small; echo other >d/hard
+             head -c 1500000 /dev/urandom >d/anew
              mv d/e f; echo new >new; head -c 2000000 /dev/urandom >made; chmod 600 f/deep; sync",
         );
         let second = shown(&ash, "/mnt/h/v");

@@ -185,6 +185,7 @@ mod tests {
             version,
             name: name.into(),
             created: Time { seconds, nanoseconds: 0 },
+            volumes: 0,
         };
         let all = [
             one(1, "hourly-2026-11-28T19:00Z", NOW - 3600),

@@ -131,7 +131,7 @@ pub fn shares_objects(view: &dyn View, inode: &Inode) -> Result<bool, StoreError
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn copy_of_objects(view: &dyn View, inode: InodeId) -> Result<Option<InodeId>, StoreError> {
-    Ok(own_objects(view, inode)?.copy)
+    Ok(own_objects(view, inode)?.copy.map(|copy| copy.id))
 }
 
 /// Layouts and epochs of a file whose objects have this number: one, or none if no file has such objects.
@@ -143,7 +143,7 @@ pub fn owner(view: &dyn View, object: InodeId) -> Result<Option<Owner>, StoreErr
     if let Some(inode) = super::inode(view, file)? {
         let own = own_objects(view, file)?;
         if let Some(layout) = inode.layout()
-            && (own.id == object || own.copy == Some(object))
+            && (own.id == object || own.copy.is_some_and(|copy| copy.id == object))
         {
             let (generation, epoch) = (inode.generation, inode.epoch);
             return Ok(Some(Owner { file, generation, layout, epoch, is_kept: false }));

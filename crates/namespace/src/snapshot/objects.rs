@@ -35,8 +35,18 @@ pub(crate) struct Objects {
     pub id: InodeId,
     /// How many snapshots the volume had had when they became the file's.
     pub version: u32,
-    /// Number of copies that are being made.
-    pub copy: Option<InodeId>,
+    /// Copies that are being made.
+    pub copy: Option<Copy>,
+}
+
+/// Copies of objects that are being made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Copy {
+    /// Number in their names.
+    pub id: InodeId,
+    /// Version of the newest snapshot when they were begun. As long as one up to it shows the objects, nothing has changed
+    /// their data since.
+    pub newest: u32,
 }
 
 /// Objects that were a file's, and are kept for snapshots.
@@ -82,7 +92,8 @@ pub(crate) fn check_layout(plan: &Plan<'_>, inode: &Inode, is_to_write: bool) ->
         return Ok(());
     }
     let objects = read::own_objects(plan.view(), inode.id)?;
-    if objects.copy.is_some() || is_to_write && objects.version < history.newest {
+    let is_shared = objects.version < history.newest;
+    if is_shared && (is_to_write || objects.copy.is_some()) {
         return Err(Error::Delay.into());
     }
     Ok(())
@@ -113,11 +124,11 @@ pub(crate) fn copy(plan: &mut Plan<'_>, inode: InodeId) -> Result<Reply, Stop> {
     }
     let mut objects = read::own_objects(plan.view(), inode.id)?;
     if let Some(copy) = objects.copy {
-        remove_copies(plan, copy, &inode, layout)?; // of an attempt that came to nothing
+        remove_copies(plan, copy.id, &inode, layout)?; // of an attempt that came to nothing
     }
-    let copy = volume::new_inode(plan, inode.id.volume())?;
-    plan.put(&keys::object_owner(copy), &inode.id)?;
-    objects.copy = Some(copy);
+    let id = volume::new_inode(plan, inode.id.volume())?;
+    plan.put(&keys::object_owner(id), &inode.id)?;
+    objects.copy = Some(Copy { id, newest: read::history(plan.view(), inode.id.volume())?.newest });
     plan.put(&keys::objects(inode.id), &objects)?;
     inode.raise_epoch();
     plan.put_inode(&inode)?;
@@ -135,17 +146,17 @@ pub(crate) fn copied(plan: &mut Plan<'_>, inode: InodeId, copy: InodeId, epoch: 
     if objects.id == copy && objects.copy.is_none() {
         return Ok(Reply::Attributes { inode, deferred: None }); // a repeated command
     }
-    if objects.copy != Some(copy) || inode.epoch != epoch {
-        return Err(Error::Delay.into());
-    }
+    let begun = objects.copy.filter(|begun| begun.id == copy && inode.epoch == epoch).ok_or(Error::Delay)?;
     objects.copy = None;
     let history = read::history(plan.view(), inode.id.volume())?;
-    if is_kept_by(plan, &inode, &history)? {
+    // One that is older than the copies, and still shows the objects.
+    let since = read::version_before(plan.view(), inode.id.volume(), begun.newest.saturating_add(1))?;
+    if objects.version < since {
         keep(plan, &inode, layout, &objects)?;
         objects = Objects { id: copy, version: history.last, copy: None };
         space_used::changed(plan, &mut inode);
     } else {
-        remove_copies(plan, copy, &inode, layout)?; // the snapshots are gone
+        remove_copies(plan, copy, &inode, layout)?; // the data may have changed meanwhile
     }
     plan.put(&keys::objects(inode.id), &objects)?;
     plan.put_inode(&inode)?;
@@ -160,7 +171,7 @@ pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
     }
     let objects = read::own_objects(plan.view(), inode.id)?;
     if let Some(copy) = objects.copy {
-        remove_copies(plan, copy, inode, layout)?;
+        remove_copies(plan, copy.id, inode, layout)?;
     }
     deferred::forget_pending(plan, inode)?;
     if is_shared(plan, inode)? {
@@ -178,7 +189,7 @@ pub(super) fn forget(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
         return forget_number(plan, inode.id);
     };
     let objects = read::own_objects(plan.view(), inode.id)?;
-    for id in [Some(objects.id), objects.copy].into_iter().flatten() {
+    for id in [Some(objects.id), objects.copy.map(|copy| copy.id)].into_iter().flatten() {
         remove(plan, id, inode.id, (inode.generation, layout))?;
     }
     deferred::forget_pending(plan, inode)?;

@@ -381,6 +381,31 @@ fn a_file_gets_the_objects_back_that_it_left_to_the_snapshot() {
 }
 
 #[test]
+fn copies_of_objects_that_were_changed_meanwhile_are_not_taken() {
+    let mut w = World::new();
+    let f = w.file("/f");
+    w.wrote("/f", 100_000).expect("writes");
+    w.snapshot(VolumeId::FIRST, "one");
+    w.apply(Command::CopyObjects { inode: f }).expect("begins");
+    let copy = read::copy_of_objects(&*w.view(), f).expect("reads").expect("is being made");
+    let epoch = w.stat("/f").epoch;
+    w.remove_snapshot(VolumeId::FIRST, "one", false).expect("removes");
+    let client = w.client("a");
+    let open = w.open(client, "/f", BOTH).expect("opens");
+    w.layout(client, "/f", open, IoMode::Read).expect("no snapshot shows its objects");
+    w.apply(Command::LayoutReturn { client, scope: ReturnScope::All }).expect("returns");
+    w.wrote("/f", 200_000).expect("writes, with the same epoch");
+    let two = w.snapshot(VolumeId::FIRST, "two");
+    w.apply(Command::CopiedObjects { inode: f, copy, epoch }).expect("ends");
+    let objects =
+        |w: &World, inode: &Inode| read::objects(&*w.view(), inode).expect("reads").expect("has objects").id;
+    assert_eq!(objects(&w, &w.stat("/f")), f, "the copies have not all data");
+    assert_eq!(w.deferred(), [(copy, DeferredKind::Remove)]);
+    let shown = read::inode(&*w.view(), f.in_volume(two.id)).expect("reads").expect("is there");
+    assert_eq!((objects(&w, &shown), shown.size), (f, 200_000));
+}
+
+#[test]
 fn a_long_rollback_goes_on_in_bounded_commands_and_nothing_is_changed_meanwhile() {
     let mut w = World::new();
     w.is_large = true;

@@ -211,7 +211,7 @@ impl Chooser<'_> {
 
     pub(super) fn command_of_snapshot(&mut self) -> Command {
         let shared = self.plain.nodes.keys().copied().filter(|id| self.plain.is_shared(*id));
-        let copying = self.plain.objects.iter().filter_map(|(id, own)| Some((*id, own.copy?)));
+        let copying = self.plain.objects.iter().filter_map(|(id, own)| Some((*id, own.copy?.0)));
         match self.pick(3) {
             1 => {
                 let shared = self.any(shared);

@@ -33,7 +33,8 @@ pub struct PlainHistory {
 pub struct PlainObjects {
     pub id: InodeId,
     pub version: u32,
-    pub copy: Option<InodeId>,
+    /// Copies that are being made, and the newest snapshot when they were begun.
+    pub copy: Option<(InodeId, u32)>,
 }
 
 /// Objects that the snapshots above `from`, up to `until`, show.
@@ -69,7 +70,8 @@ impl Plain {
     pub(super) fn have_objects_for_layout(&self, inode: InodeId, mode: IoMode) -> Result<(), Error> {
         let quiet_until = self.histories.get(&inode.volume()).map(|history| history.quiet_until);
         let writes = mode == IoMode::ReadWrite;
-        if self.own(inode).copy.is_some() || writes && quiet_until.is_some_and(|until| self.now < until) {
+        let is_copied = self.is_shared(inode) && self.own(inode).copy.is_some();
+        if is_copied || writes && quiet_until.is_some_and(|until| self.now < until) {
             return Err(Error::Delay);
         }
         if writes { self.have_own_objects(inode) } else { Ok(()) }
@@ -102,10 +104,10 @@ impl Plain {
                 return Err(Error::Delay);
             }
             let (mut own, layout) = (self.own(inode), self.layout_of(inode).expect("a file"));
-            if let Some(copy) = own.copy {
+            if let Some((copy, _)) = own.copy {
                 self.defer(copy, generation, layout, DeferredKind::Remove);
             }
-            own.copy = Some(self.next_inode(inode.volume()));
+            own.copy = Some((self.next_inode(inode.volume()), self.newest(inode.volume())));
             self.objects.insert(inode, own);
             self.next_epoch(inode);
         }
@@ -121,12 +123,13 @@ impl Plain {
         if own.id == copy && own.copy.is_none() {
             return Ok(Reply::Attributes { inode: self.inode(inode), deferred: None });
         }
-        if own.copy != Some(copy) || self.epoch(inode) != attempt {
-            return Err(Error::Delay);
-        }
+        let begun = own.copy.filter(|(id, _)| *id == copy && self.epoch(inode) == attempt);
+        let (_, newest) = begun.ok_or(Error::Delay)?;
         own.copy = None;
+        let all = self.snapshots_of(inode.volume());
+        let is_unchanged = all.iter().any(|one| (own.version + 1..=newest).contains(&one.version));
         let layout = self.layout_of(inode).expect("a file");
-        if self.is_shared(inode) {
+        if is_unchanged {
             self.keep_objects(inode);
             let version = self.histories[&inode.volume()].last;
             own = PlainObjects { id: copy, version, copy: None };
@@ -162,7 +165,7 @@ impl Plain {
             return;
         }
         let (own, generation) = (self.own(id), node.generation);
-        if let Some(copy) = own.copy {
+        if let Some((copy, _)) = own.copy {
             self.defer(copy, generation, layout, DeferredKind::Remove);
         }
         self.deferred.retain(|_, op| op.inode != id || op.kind == DeferredKind::Remove);
@@ -379,7 +382,7 @@ impl Plain {
         if let Some(DataPlace::Striped | DataPlace::Migrating) = place {
             let (own, layout) = (self.own(id), self.layout_of(id).expect("a file"));
             let generation = self.nodes[&id].generation;
-            for objects in [Some(own.id), own.copy].into_iter().flatten() {
+            for objects in [Some(own.id), own.copy.map(|(copy, _)| copy)].into_iter().flatten() {
                 self.defer(objects, generation, layout, DeferredKind::Remove);
             }
             self.deferred.retain(|_, op| op.inode != id || op.kind == DeferredKind::Remove);
