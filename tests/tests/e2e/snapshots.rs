@@ -8,11 +8,11 @@ use tests::copies::until;
 use tests::stalls::{self, Work};
 use tests::{Client, Cluster, Lab, Metaservers};
 
-/// What each file of /mnt/h/v, or of a snapshot of it, has: path, mode, size and a sum of its data.
+/// What each file below a directory has: path, kind, mode, size, number of names, and a sum of its data.
 fn shown(client: &Client, dir: &str) -> String {
     client.run(&format!(
-        "cd {dir}; find . -type f -o -type l | sort | while read -r f; do \
-           echo \"$f $(stat -c '%a %s %h' \"$f\") $(cat \"$f\" | md5sum)\"; done"
+        "cd {dir}; find . -type f -o -type l | sort | xargs stat -c '%n %F %a %s %h'
+         find . -type f | sort | xargs md5sum; find . -type l | sort | xargs -r readlink"
     ))
 }
 

@@ -22,6 +22,9 @@ const RECALL_MAX: Duration = Duration::from_secs(2);
 /// Interval at which the end of a rollback is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
+/// Files whose delegations are recalled at a time.
+const RECALLED_AT_ONCE: usize = 64;
+
 /// A snapshot, for a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotReport {
@@ -152,6 +155,7 @@ impl Metaserver {
                     tracing::info!(path, name, force, "a volume is rolled back");
                 } else {
                     self.end_writing(volume).await;
+                    self.recall_delegations(volume).await;
                 }
             }
             if is_begun && !read::rolls_back(&*self.machine.view().map_err(server_failed)?, volume)? {
@@ -160,12 +164,26 @@ impl Metaserver {
             if Instant::now() >= until {
                 return Ok(SnapshotMade::NotYet(match is_begun {
                     true => format!("{path} is being rolled back; its clients wait"),
-                    false => {
-                        format!("clients write to files of {path}, and have not given their layouts back yet")
-                    }
+                    false => format!(
+                        "clients have not given layouts or delegations of files of {path} back yet; those of a client that is \
+                         dead are taken when its lease has run out"
+                    ),
                 }));
             }
             tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Recalls the delegations of a volume's files: a client tells then which of them it has open.
+    async fn recall_delegations(&self, volume: VolumeId) {
+        let files =
+            self.machine.view().and_then(|view| Ok(read::delegated(&*view, volume, RECALLED_AT_ONCE)?));
+        let recalled = files.unwrap_or_default().into_iter().map(|file| {
+            let state = Arc::clone(&self.state);
+            async move { state.recall_delegations(file, None).await }
+        });
+        if let Err(error) = futures_util::future::try_join_all(recalled).await {
+            tracing::debug!(?error, volume = volume.0, "a rollback waits for delegations");
         }
     }
 

@@ -9,7 +9,8 @@ use super::{any_key, client, collect, scan_keys};
 use crate::record::{LeftLayouts, Use, get};
 use crate::states::use_of;
 use crate::{
-    ClientId, ClientRecord, InodeId, IoMode, LayoutState, OpenState, Share, State, StateId, Stateid, keys,
+    ClientId, ClientRecord, InodeId, IoMode, LayoutState, OpenState, Share, State, StateId, Stateid,
+    VolumeId, keys,
 };
 
 /// State with this id: open, lock, layout or delegation.
@@ -125,6 +126,25 @@ pub fn delegations(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Sta
         }
     }
     Ok(delegations)
+}
+
+/// Files of a volume with delegations, at most `max`.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn delegated(view: &dyn View, volume: VolumeId, max: usize) -> Result<Vec<InodeId>, StoreError> {
+    // From the root on: inode 0 has the revoked ones of all files.
+    let (from, to) =
+        (keys::of(keys::DELEGATIONS, &[volume.root().0]), keys::of_volume(keys::DELEGATIONS, volume).1);
+    let mut files: Vec<InodeId> = Vec::new();
+    view.scan(&from, &to, &mut |key, _| {
+        let file = InodeId(keys::number(key, 1));
+        if files.last() != Some(&file) {
+            files.push(file);
+        }
+        if files.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(files)
 }
 
 /// Clients with revoked delegations that were not acknowledged with FREE_STATEID yet, one entry for each

@@ -5,7 +5,7 @@ use namespace::*;
 use super::volumes::used;
 
 const DEFAULT_POOL_ID: PoolId = PoolId(0);
-use super::{Content, Outcome, Plain};
+use super::{Content, Outcome, Plain, PlainDelegation};
 
 /// An inode that a snapshot shows, with its entries, its data, and the number of its objects.
 pub type Shown = (Inode, Vec<Entry>, Vec<u8>, Option<InodeId>);
@@ -302,7 +302,8 @@ impl Plain {
         if !force && self.opens.values().any(|open| open.inode.volume() == volume) {
             return Err(Error::FilesOpen);
         }
-        if self.is_written(volume) {
+        let held = |held: &PlainDelegation| !held.revoked && held.inode.volume() == volume;
+        if self.is_written(volume) || !force && self.delegations.values().any(held) {
             let quiet_until = Time { seconds: self.now.seconds + 10, ..self.now };
             self.histories.entry(volume).or_default().quiet_until = quiet_until;
             return Ok(Reply::RolledBack { begun: false });
