@@ -181,19 +181,19 @@ fn put_inode_back(plan: &mut Plan<'_>, version: u32, then: Inode) -> Result<(), 
                 }
             }
         }
-        Some(DataPlace::Inline | DataPlace::Migrating) => {
-            // Its objects may be yet to be removed: others get another name.
-            if now.as_ref().is_none_or(|now| now.data() != Some(DataPlace::Inline)) {
-                if let Some(now) = &now {
-                    objects::forget(plan, now)?;
-                }
-                let id = volume::new_inode(plan, inode.id.volume())?;
-                let last = read::history(plan.view(), inode.id.volume())?.last;
-                plan.put(&keys::objects(inode.id), &Objects { id, version: last, copy: None })?;
-                plan.put(&keys::object_owner(id), &inode.id)?;
+        // Its objects may be yet to be removed: others get another name.
+        Some(DataPlace::Inline | DataPlace::Migrating)
+            if now.as_ref().is_none_or(|now| now.data() != Some(DataPlace::Inline)) =>
+        {
+            if let Some(now) = &now {
+                objects::forget(plan, now)?;
             }
+            let id = volume::new_inode(plan, inode.id.volume())?;
+            let last = read::history(plan.view(), inode.id.volume())?.last;
+            plan.put(&keys::objects(inode.id), &Objects { id, version: last, copy: None })?;
+            plan.put(&keys::object_owner(id), &inode.id)?;
         }
-        None => {}
+        Some(DataPlace::Inline | DataPlace::Migrating) | None => {}
     }
     if let Some(directory) = inode.directory_mut() {
         let named = directory.stripe.map(|policy| policy.pool);
