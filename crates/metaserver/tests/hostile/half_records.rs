@@ -90,20 +90,24 @@ async fn half_records_at_the_port_of_clients_hold_up_no_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_records_at_the_port_of_data_hold_up_no_write() {
     let scene = Scene::start().await;
-    let file = FileHandle { volume: 1, inode: 7, generation: 1 };
-    let object = object(file, scene.target(), scene.incarnation());
-    let handle = object.seal_for(Holder::Writer, &key());
-    // As a metaserver does before it hands a layout out.
     let (program, entropy) = ((wire::data::PROGRAM, wire::data::VERSION), Arc::new(SeededEntropy::new(4)));
     let peer = nfs::Peer::new(scene.data.address(), program, crate::peer_key(), entropy);
-    let args = wire::data::make::Args { handles: vec![object.seal(&key())] };
-    let made: Result<wire::data::make::Res, _> =
-        peer.call(wire::data::Procedure::Make as u32, &args, std::time::Duration::from_secs(60)).await;
-    made.expect("it answers").expect("the object is made");
-    for program in [NFS4, (wire::data::PROGRAM, wire::data::VERSION)] {
+    let mut inode = 7;
+    for program in [NFS4, program] {
         for beginning in beginnings(program, wire::data::Procedure::Write as u32) {
             let halves = Halves::connect(scene.data.address(), &beginning).await;
             let mut good = Client::mount_at(scene.data.address(), "good").await;
+            // A new one each time: the metaserver knows no such files, and removes their objects when it looks for orphans.
+            inode += 1;
+            let file = FileHandle { volume: 1, inode, generation: 1 };
+            let object = object(file, scene.target(), scene.incarnation());
+            let handle = object.seal_for(Holder::Writer, &key());
+            // As a metaserver does before it hands a layout out.
+            let args = wire::data::make::Args { handles: vec![object.seal(&key())] };
+            let made: Result<wire::data::make::Res, _> = peer
+                .call(wire::data::Procedure::Make as u32, &args, std::time::Duration::from_secs(60))
+                .await;
+            made.expect("it answers").expect("the object is made");
             let written = good.last(vec![put(&handle), writing(Stateid::ANONYMOUS, 1 << 20)]).await;
             assert!(matches!(written, ResOp::Write(Ok(_))), "{written:?}");
             halves.are_all_there();
