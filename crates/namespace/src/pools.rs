@@ -211,9 +211,9 @@ pub(crate) fn forget_directory(plan: &mut Plan<'_>, inode: &Inode) -> Result<(),
     }
 }
 
-/// True if there is no such pool.
-pub(crate) fn is_gone(view: &dyn View, id: PoolId) -> Result<bool, StoreError> {
-    Ok(id != PoolId::DEFAULT && view.get(&keys::pool(id))?.is_none())
+/// True if a directory may name the pool.
+pub(crate) fn has_targets(view: &dyn View, id: PoolId) -> Result<bool, StoreError> {
+    Ok(id == PoolId::DEFAULT || get::<Pool>(view, &keys::pool(id))?.is_some_and(|pool| pool.targets > 0))
 }
 
 fn check_pool(view: &dyn View, id: PoolId) -> Result<(), Stop> {

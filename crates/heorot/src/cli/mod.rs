@@ -99,7 +99,7 @@ pub(crate) enum Command {
     /// Show what volumes, users and groups have, or set how much they may have
     #[command(subcommand)]
     Quota(QuotaCommand),
-    /// Show, make or remove snapshots of volumes
+    /// Show, make, schedule or remove snapshots of volumes, or put a volume back to one
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     /// Show or change exports: the directories that clients may mount, their networks and rules

@@ -15,7 +15,7 @@ use crate::errors::FileError;
 use crate::{Metaserver, names};
 
 /// Time for which one request waits for layouts; its client asks again.
-const WAIT_MAX: Duration = Duration::from_secs(8);
+const WAIT_MAX: Duration = Duration::from_secs(4);
 /// Time for which clients are asked for layouts before the next try. No new layout is granted meanwhile.
 const RECALL_MAX: Duration = Duration::from_secs(2);
 
@@ -192,12 +192,15 @@ impl Metaserver {
         let of_volume = move |layout: &LayoutState| {
             Ok(layout.mode == IoMode::ReadWrite && layout.inode.volume() == volume)
         };
-        let recalled = Arc::clone(&self.state).recall_all(of_volume);
-        if tokio::time::timeout(RECALL_MAX, recalled).await.is_err() {
-            tracing::debug!(volume = volume.0, "a snapshot waits for layouts to write");
-        }
-        if let Err(error) = self.data.settle_volume(volume).await {
-            tracing::debug!(?error, volume = volume.0, "a snapshot waits for files to be settled");
+        let ended = async {
+            Arc::clone(&self.state).recall_all(of_volume).await;
+            self.data.settle_volume(volume).await
+        };
+        // A client that is dead, or a data server that hangs, holds it up: then the next try asks again.
+        match tokio::time::timeout(RECALL_MAX, ended).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(?error, volume = volume.0, "files are not settled yet"),
+            Err(_) => tracing::debug!(volume = volume.0, "layouts to write are not back yet"),
         }
     }
 

@@ -18,14 +18,15 @@ use serde::{Deserialize, Serialize};
 
 use super::history;
 use super::objects::{self, KeptObjects, Objects};
-use crate::files::{self, space_used};
+use crate::files::space_used;
 use crate::keys::{self, Key};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{decode, get, restamp, stamp_of};
 use crate::states::leftovers;
+use crate::volume::removal;
 use crate::{
-    DataPlace, Error, File, Inode, InodeId, Kind, RECORDS_OF_COMMAND_MAX, Reply, Snapshot, VolumeId, pools,
-    read, volume,
+    DataPlace, Error, File, Inode, InodeId, Kind, RECORDS_OF_COMMAND_MAX, Reply, Snapshot, StripePolicy,
+    VolumeId, pools, read, volume,
 };
 
 /// Live records that one command looks at: mostly few of them were made since.
@@ -196,12 +197,15 @@ fn put_inode_back(plan: &mut Plan<'_>, version: u32, then: Inode) -> Result<(), 
         Some(DataPlace::Inline | DataPlace::Migrating) | None => {}
     }
     if let Some(directory) = inode.directory_mut() {
-        let named = directory.stripe.map(|policy| policy.pool);
-        if named.is_some_and(|pool| pools::is_gone(plan.view(), pool).unwrap_or(true)) {
+        let before = now.as_ref().and_then(|now| now.directory()?.stripe);
+        let pool = |policy: Option<StripePolicy>| policy.map(|policy| policy.pool);
+        // Nothing may refuse a rollback that has begun.
+        if let Some(named) = pool(directory.stripe).filter(|named| pool(before) != Some(*named))
+            && !pools::has_targets(plan.view(), named)?
+        {
             directory.stripe = None;
         }
-        let (after, before) = (directory.stripe, now.as_ref().and_then(|now| now.directory()?.stripe));
-        pools::policy_changes(plan, before, after)?;
+        pools::policy_changes(plan, before, directory.stripe)?;
     }
     inode.change = inode.change.max(now.as_ref().map_or(0, |now| now.change)) + 1;
     inode.changed = plan.now();
@@ -240,7 +244,7 @@ fn remove_newer(plan: &mut Plan<'_>, id: VolumeId, left: &mut LeftRollback) -> R
         let from = if tag == begun { left.live.clone() } else { from };
         let (newer, next) = newer_from(plan, left.version, &from, &end)?;
         for key in newer {
-            if plan.is_full() || !remove_record(plan, &key)? {
+            if plan.is_full() || !removal::remove_record(plan, tag, &key)? {
                 left.live = key;
                 return Ok(false);
             }
@@ -280,20 +284,4 @@ fn newer_from(
         }
     }
     Ok((made, next))
-}
-
-/// Removes a record that was made since. Returns false if a file has states that are left.
-fn remove_record(plan: &mut Plan<'_>, key: &[u8]) -> Result<bool, Stop> {
-    if key.first() != Some(&keys::INODES) {
-        plan.delete(key);
-        return Ok(true);
-    }
-    let id = InodeId(keys::number(key, 1));
-    if !leftovers::end_states_of(plan, id)? {
-        return Ok(false);
-    }
-    if let Some(inode) = read::inode(plan.view(), id)? {
-        files::remove::discard(plan, &inode)?;
-    }
-    Ok(true)
 }

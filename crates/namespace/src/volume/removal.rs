@@ -99,7 +99,7 @@ pub(crate) fn remove_some(plan: &mut Plan<'_>, id: VolumeId) -> Result<bool, Sto
 }
 
 /// Removes an entry, or an inode with its states and data. Returns false if some of its states are left.
-fn remove_record(plan: &mut Plan<'_>, tag: u8, key: &[u8]) -> Result<bool, Stop> {
+pub(crate) fn remove_record(plan: &mut Plan<'_>, tag: u8, key: &[u8]) -> Result<bool, Stop> {
     if tag != keys::INODES {
         plan.delete(key);
         return Ok(true);

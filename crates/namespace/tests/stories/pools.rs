@@ -155,3 +155,25 @@ fn a_chain_whose_members_have_all_started_again_keeps_its_record() {
     change(&mut w, ChainStep::Lead(TargetId(1)));
     assert!(!change(&mut w, ChainStep::Closed).is_closing());
 }
+
+#[test]
+fn a_rollback_puts_a_directory_back_whose_pool_has_no_targets_any_more() {
+    let mut w = world();
+    let flash = make(&mut w, "flash").expect("makes");
+    put(&mut w, flash, &[1]).expect("puts");
+    w.dir("/d");
+    choose(&mut w, "/d", Some(flash)).expect("chooses");
+    w.apply(Command::MakeSnapshot { volume: VolumeId::FIRST, name: b"one".to_vec() }).expect("makes");
+    choose(&mut w, "/d", None).expect("chooses");
+    put(&mut w, PoolId::DEFAULT, &[1]).expect("puts");
+    let back = Command::RollBack { volume: VolumeId::FIRST, name: b"one".to_vec(), force: false };
+    assert_eq!(
+        w.apply(back.clone()),
+        Ok(Reply::RolledBack { begun: true }),
+        "nothing may refuse it half way"
+    );
+    assert_eq!(w.stat("/d").directory().expect("a directory").stripe, None);
+    assert_eq!(pool(&w, flash).directories, 0);
+    remove(&mut w, flash).expect("removes");
+    w.apply(back).expect("rolls back");
+}

@@ -367,8 +367,13 @@ impl Plain {
             *space_is_told = *place != DataPlace::Striped;
         }
         if let Content::Directory { stripe, .. } = &mut node.content {
-            let is_gone = |pool: PoolId| pool != DEFAULT_POOL_ID && !self.pool_names.contains_key(&pool);
-            if stripe.is_some_and(|policy| is_gone(policy.pool)) {
+            let before = match now.nodes.get(&id).map(|node| &node.content) {
+                Some(Content::Directory { stripe, .. }) => stripe.map(|policy| policy.pool),
+                _ => None,
+            };
+            let has_targets =
+                |pool| pool == DEFAULT_POOL_ID || self.pools_of_targets.values().any(|of| *of == pool);
+            if stripe.is_some_and(|policy| before != Some(policy.pool) && !has_targets(policy.pool)) {
                 *stripe = None;
             }
         }
