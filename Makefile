@@ -5,7 +5,7 @@ HEOROT := $(CURDIR)/target/release/heorot
 PROGRAMS := --bin heorot --bin heorot-bench
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio lab copies repair directory size group mount-storm fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio snapshot-cost lab copies repair directory size group mount-storm fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -21,6 +21,7 @@ help:
 	@echo 'make copies  how long clients wait when data servers with copies are killed, hang, or are cut off; KILLS=20 MIB=2048'
 	@echo 'make repair  how long the copies of a lost target take to come back, and what clients have meanwhile; MIB=512'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
+	@echo 'make snapshot-cost  what a snapshot costs creates, overwrites and renames; PAIRS=7 FILES=2000'
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; an hour, or LABS="lab/synchronous.toml"'
 	@echo 'make directory  ENTRIES=1000000 in one directory, made, looked up, listed and removed by a real client'
@@ -156,6 +157,10 @@ compare-fio: setup build
 	@scripts/setup-fio.sh
 	cargo build --release --quiet -p tests --bin compare_fio
 	HEOROT_BIN=$(HEOROT) target/release/compare_fio $(or $(PAIRS),5) $(or $(SIZE),64MiB) $(or $(MBIT),300)
+
+snapshot-cost: setup build
+	cargo build --release --quiet -p tests --bin snapshot_cost
+	HEOROT_BIN=$(HEOROT) target/release/snapshot_cost $(or $(PAIRS),7) $(or $(FILES),2000)
 
 # nfs-ganesha as above. Each file under lab/ says what it builds and how long that takes; those named here: an hour.
 LABS ?= lab/one-client.toml lab/processes.toml lab/clients-and-servers.toml

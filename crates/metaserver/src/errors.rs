@@ -148,7 +148,11 @@ impl From<Error> for FileError {
             | Error::TooManyVolumes
             | Error::TooManySnapshots
             | Error::HoldsSnapshots
-            | Error::NewerSnapshots => Self::State(error),
+            | Error::NewerSnapshots
+            | Error::HoldsClones
+            | Error::NotClone
+            | Error::ClonesTooDeep
+            | Error::Promotes => Self::State(error),
             Error::ReadOnly => Self::ReadOnly,
         }
     }
@@ -273,7 +277,11 @@ fn status_of_state(error: Error) -> Status {
         | Error::TooManyVolumes
         | Error::TooManySnapshots
         | Error::HoldsSnapshots
-        | Error::NewerSnapshots => Status::ServerFault,
+        | Error::NewerSnapshots
+        | Error::HoldsClones
+        | Error::NotClone
+        | Error::ClonesTooDeep
+        | Error::Promotes => Status::ServerFault,
         other => FileError::from(other).into(),
     }
 }

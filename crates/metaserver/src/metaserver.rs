@@ -172,6 +172,7 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.data).settle_files()));
         background.push(tokio::spawn(Arc::clone(&self.data).look_at_space()));
         background.push(tokio::spawn(Arc::clone(&self.data).watch_limits()));
+        background.push(tokio::spawn(Arc::clone(&self.data).promote_clones()));
         background.push(tokio::spawn(Arc::clone(self).follow_schedules()));
         background.push(tokio::spawn(Arc::clone(&self.state).recall_idle_layouts()));
         background.push(tokio::spawn(Arc::clone(&self.state).tell_of_start()));

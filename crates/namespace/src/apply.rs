@@ -43,6 +43,7 @@
 
 use store::{Edit, StoreError, View};
 
+use crate::clones::{self, promotion};
 use crate::files::{
     create, epoch, inline, link, relocate, remove, rename, set_attributes, space_used, unsettled, xattr,
 };
@@ -186,6 +187,7 @@ fn plan_new<'a>(
         }
         quota::settle(plan, is_limited(&proposal.command))?;
         history::keep(plan, goes_on_alone(&proposal.command))?;
+        clones::hide(plan)?;
         Ok(reply)
     };
     match settled(&mut plan) {
@@ -366,6 +368,8 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::RemoveVolume { dir, name, force } => removal::remove(plan, *dir, name, *force),
         Command::SetLimits { volume, subject, limits } => quota::set(plan, *volume, *subject, *limits),
         Command::MakeSnapshot { volume, name } => snapshot::make(plan, *volume, name),
+        Command::MakeClone { snapshot, dir, name } => clones::make(plan, *snapshot, *dir, name),
+        Command::Promote { volume } => promotion::promote(plan, *volume),
         Command::RollBack { volume, name, force } => rollback::roll_back(plan, *volume, name, *force),
         Command::SetSchedule { volume, schedule } => snapshot::set_schedule(plan, *volume, *schedule),
         Command::CopyObjects { inode } => objects::copy(plan, *inode),

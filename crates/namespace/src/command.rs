@@ -318,4 +318,10 @@ pub enum Command {
     /// Removes a snapshot of a volume: at once for clients, and with bounded work after it. Unless `force`, refused while
     /// files of it are open.
     RemoveSnapshot { volume: VolumeId, name: Vec<u8>, force: bool },
+
+    /// Makes a volume that begins as a snapshot.
+    MakeClone { snapshot: VolumeId, dir: InodeId, name: Vec<u8> },
+
+    /// Ends what a clone shares with its snapshot: bounded work after the command, and copies of objects.
+    Promote { volume: VolumeId },
 }

@@ -71,6 +71,7 @@ impl Named {
             Command::Remove { dir, .. }
             | Command::SetStripe { dir, .. }
             | Command::RemoveVolume { dir, .. }
+            | Command::MakeClone { dir, .. }
             | Command::MakeVolume(NewVolume { dir, .. }) => vec![Inode(*dir)],
             Command::Open(open) => match &open.target {
                 OpenTarget::Inode(inode) => vec![Inode(*inode)],
@@ -128,6 +129,7 @@ impl Named {
             | Command::JoinToken(_)
             | Command::SetLimits { .. }
             | Command::MakeSnapshot { .. }
+            | Command::Promote { .. }
             | Command::SetSchedule { .. }
             | Command::RollBack { .. }
             | Command::RemoveSnapshot { .. }

@@ -57,6 +57,8 @@
 //!                      6:8 volume:8                          · of a volume that is not counted yet
 //!                      7:8 volume:8 version:8                snapshot id: of a snapshot that was removed
 //!                      8:8 volume:8                          LeftRollback: of a volume that is rolled back
+//!                      9:8 volume:8                          LeftPromotion: of a clone that is promoted
+//!                      10:8 volume:8                         · marks in 72 of a clone that was promoted
 //! 33  fences           inode:8                               id of the fence in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer
@@ -83,10 +85,15 @@
 //! 63  histories        volume:8                              History { last, newest, count, kept, … }
 //! 64  snapshots        volume:8 version:8                    snapshot id (index of 62)
 //! 65  snapshot names   volume:8 name:1..                     snapshot id (index of 62)
+//! 66  origins          ·                                     CloneCounters { next }
+//!                      volume:8                              Origin { snapshot, first, depth, stage }: of a clone
+//! 67  clones           snapshot:8 volume:8                   · (index of 66)
+//! 68  to copy          inode:8                               · (objects of a clone's file, before it is no clone)
 //!
 //! 70  kept             key of 01 to 05, version:4            value that the key had when this snapshot was made
 //!                      key of 09, version:4                  KeptObjects: objects that the file had then
 //! 71  kept for         volume:8 version:8 key                · (index of 70)
+//! 72  hidden           key of 01 to 05                       · (a clone has removed what its origin shows there)
 //! ```
 //!
 //! Tags from 80 on are the replica's: it keeps its records of applied entries in the same store, and in the
@@ -97,16 +104,18 @@
 //! one lock state are a set; conflicts with them are found through 29 to 2b (`read/locks.rs`). An inode number begins
 //! with its volume, so a volume is one range of each table that begins with an inode.
 
+mod clones;
+mod cluster;
 mod snapshots;
 mod tags;
 mod volumes;
 
 use std::net::IpAddr;
 
-use crate::{
-    CallId, ChainId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, PoolId, SessionId, StateId, TargetId,
-};
+use crate::{CallId, ClientId, InodeId, SessionId, StateId};
 
+pub(crate) use self::clones::*;
+pub(crate) use self::cluster::*;
 pub(crate) use self::snapshots::*;
 pub(crate) use self::tags::*;
 pub(crate) use self::volumes::*;
@@ -379,66 +388,6 @@ pub(crate) fn left_locks(open: StateId) -> Key {
 /// Key of the layouts of a client that returned all of them.
 pub(crate) fn left_layouts(client: ClientId) -> Key {
     of(LEFTOVERS, &[4, client.0])
-}
-
-pub(crate) fn data_server(id: DataServerId) -> Key {
-    of(DATA_SERVERS, &[id.0])
-}
-
-pub(crate) fn target(target: TargetId) -> Key {
-    of(TARGETS, &[target.0])
-}
-
-pub(crate) fn device(device: DeviceId) -> Key {
-    of(DEVICES, &[device.0])
-}
-
-pub(crate) fn device_list(chains: &[ChainId]) -> Key {
-    let chains: Vec<u64> = chains.iter().map(|chain| chain.0).collect();
-    of(DEVICE_LISTS, &chains)
-}
-
-pub(crate) fn map_head() -> Key {
-    vec![MAP]
-}
-
-pub(crate) fn incarnation() -> Key {
-    vec![INCARNATION]
-}
-
-pub(crate) fn node(node: NodeKey) -> Key {
-    match node {
-        NodeKey::Metaserver(id) => of(NODES, &[0, id]),
-        NodeKey::DataServer(DataServerId(id)) => of(NODES, &[1, id]),
-    }
-}
-
-pub(crate) fn declared_target(target: TargetId) -> Key {
-    of(DECLARED_TARGETS, &[target.0])
-}
-
-pub(crate) fn pool(id: PoolId) -> Key {
-    of(POOLS, &[id.0.into()])
-}
-
-pub(crate) fn pool_of_target(target: TargetId) -> Key {
-    of(POOLS_OF_TARGETS, &[target.0])
-}
-
-pub(crate) fn chain(id: ChainId) -> Key {
-    of(CHAINS, &[id.0])
-}
-
-pub(crate) fn chain_of_target(target: TargetId, id: ChainId) -> Key {
-    of(CHAINS_OF_TARGET, &[target.0, id.0])
-}
-
-pub(crate) fn join_token(id: u64) -> Key {
-    of(JOIN_TOKENS, &[id])
-}
-
-pub(crate) fn setting(key: &str) -> Key {
-    with_bytes(SETTINGS, &[], key.as_bytes())
 }
 
 /// Number at offset `at` of a key; 0 if the key is too short, which no key of the state machine is.

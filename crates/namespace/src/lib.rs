@@ -14,6 +14,7 @@ mod apply;
 mod calls;
 mod chain;
 mod check;
+mod clones;
 mod cluster;
 mod cluster_map;
 mod command;
@@ -41,6 +42,7 @@ pub use chain::{
     MemberState, NewChain, open::OpenChain,
 };
 pub use check::check;
+pub use clones::{CLONES_DEEP_MAX, Origin, Stage};
 pub use cluster_map::{
     ClusterMap, DECLARED_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX,
     Node, NodeKey, NodeState, SERVICE_ADDRESSES_MAX, SETTING_KEY_BYTES_MAX, SETTING_VALUE_BYTES_MAX,

@@ -143,6 +143,11 @@ pub fn is_sound(key: &[u8], value: &[u8]) -> bool {
 
 const DECODE: &str = "decode a record";
 
+/// True for the error of a record that cannot be read, whatever the store can do.
+pub(crate) fn is_of_record(error: &StoreError) -> bool {
+    error.doing == DECODE
+}
+
 fn damaged(cause: String) -> StoreError {
     StoreError::damaged(DECODE, cause)
 }

@@ -15,7 +15,7 @@ pub enum Reply {
     Refused(Error),
     /// Done, without further values.
     Done,
-    /// Create, MakeVolume: the inode, and whether it existed before.
+    /// Create, MakeVolume, MakeClone: the inode, and whether it existed before.
     Created { inode: Inode, existed: bool, dir: Change },
     /// Link.
     Linked { inode: Inode, dir: Change },
@@ -211,4 +211,12 @@ pub enum Error {
     HoldsSnapshots,
     /// There are newer snapshots of the volume.
     NewerSnapshots,
+    /// There are clones of the snapshot.
+    HoldsClones,
+    /// Not a clone.
+    NotClone,
+    /// Too many clones are between the snapshot and a volume that is none.
+    ClonesTooDeep,
+    /// The volume is being promoted.
+    Promotes,
 }

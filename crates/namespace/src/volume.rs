@@ -29,12 +29,12 @@ use crate::files::{create, entry};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
 use crate::{
-    Directory, Error, FIRST_COOKIE, InodeId, Kind, NewAttributes, Reply, StripePolicy, Time, keys, pools,
-    read,
+    Directory, Error, FIRST_COOKIE, Inode, InodeId, Kind, NewAttributes, Reply, StripePolicy, Time, keys,
+    pools, read,
 };
 
 /// Bits of an inode number within its volume: 10,000 new files each second for three and a half years.
-const NUMBER_BITS: u32 = 40;
+pub(crate) const NUMBER_BITS: u32 = 40;
 
 /// Maximum of volumes at one time beside the first: a status or a list reads all of them.
 pub const VOLUMES_MAX: u32 = 65_536;
@@ -49,8 +49,10 @@ pub struct VolumeId(pub u32);
 impl VolumeId {
     /// The volume that has the root of the name space. It cannot be removed.
     pub const FIRST: Self = Self(0);
-    /// Last id of a volume.
-    const LAST: Self = Self(Self::FIRST_SNAPSHOT.0 - 1);
+    /// Last id of a volume that was made empty.
+    const LAST: Self = Self(Self::FIRST_CLONE.0 - 1);
+    /// First id of a volume that was made as a clone.
+    pub(crate) const FIRST_CLONE: Self = Self(1 << 22);
     /// First id of a snapshot.
     pub(crate) const FIRST_SNAPSHOT: Self = Self(1 << 23);
     /// Last id of a snapshot. The one after it ends ranges of keys.
@@ -70,6 +72,12 @@ impl VolumeId {
     #[must_use]
     pub fn is_snapshot(self) -> bool {
         self >= Self::FIRST_SNAPSHOT
+    }
+
+    /// True for the id of a volume that was made as a clone.
+    #[must_use]
+    pub fn is_clone(self) -> bool {
+        (Self::FIRST_CLONE..Self::FIRST_SNAPSHOT).contains(&self)
     }
 
     /// Directory of the volume's snapshots, which has no record.
@@ -163,19 +171,14 @@ pub struct NewVolume {
 
 /// Makes a volume, with its root and the entry of the root.
 pub(crate) fn make(plan: &mut Plan<'_>, new: &NewVolume) -> Result<Reply, Stop> {
-    let dir = plan.directory_to_change(new.dir)?;
-    if entry::find(plan, dir.id, &new.name)?.is_some() {
-        return Err(Error::Exists.into());
-    }
+    let dir = place(plan, new.dir, &new.name)?;
     let mut counters: VolumeCounters = get(plan.view(), &keys::volume_counters())?.unwrap_or_default();
-    if counters.count >= VOLUMES_MAX || counters.next > VolumeId::LAST.0 {
+    if counters.next > VolumeId::LAST.0 {
         return Err(Error::TooManyVolumes.into());
     }
     let id = VolumeId(counters.next);
     counters.next += 1;
-    counters.count += 1;
     plan.put(&keys::volume_counters(), &counters)?;
-    change_volumes(plan, dir.id.volume(), |count| count.checked_add(1))?;
     put(plan, &Volume::new(id, plan.now()))?;
     let root = new_inode(plan, id)?;
     let kind = Kind::Directory(Directory {
@@ -188,6 +191,25 @@ pub(crate) fn make(plan: &mut Plan<'_>, new: &NewVolume) -> Result<Reply, Stop> 
     let inode = create::new(plan, root, kind, &new.attributes);
     let (inode, dir) = create::put(plan, dir, &new.name, inode)?;
     Ok(Reply::Created { inode, existed: false, dir })
+}
+
+/// Counts one more volume, whose root is to be `name` in `dir`, and returns this directory.
+///
+/// # Errors
+/// `Exists`, `TooManyVolumes`, and those of the directory.
+pub(crate) fn place(plan: &mut Plan<'_>, dir: InodeId, name: &[u8]) -> Result<Inode, Stop> {
+    let dir = plan.directory_to_change(dir)?;
+    if entry::find(plan, dir.id, name)?.is_some() {
+        return Err(Error::Exists.into());
+    }
+    let mut counters: VolumeCounters = get(plan.view(), &keys::volume_counters())?.unwrap_or_default();
+    if counters.count >= VOLUMES_MAX {
+        return Err(Error::TooManyVolumes.into());
+    }
+    counters.count += 1;
+    plan.put(&keys::volume_counters(), &counters)?;
+    change_volumes(plan, dir.id.volume(), |count| count.checked_add(1))?;
+    Ok(dir)
 }
 
 impl Volume {
@@ -203,6 +225,11 @@ impl Volume {
             counted: Counted::NEW,
             limited: 0,
         }
+    }
+
+    /// True if the inode is counted already: those that a clone has inherited are counted after it was made.
+    pub(crate) fn counts(&self, inode: InodeId) -> bool {
+        !self.id.is_clone() || inode < self.counted.bytes
     }
 }
 
@@ -233,13 +260,13 @@ pub(crate) fn check_lives(plan: &Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     }
 }
 
-fn find(plan: &Plan<'_>, id: VolumeId) -> Result<Volume, Stop> {
+pub(crate) fn find(plan: &Plan<'_>, id: VolumeId) -> Result<Volume, Stop> {
     Ok(read::volume(plan.view(), id)?.ok_or(Error::Stale)?)
 }
 
 /// Puts the record of a volume. What is not counted yet is marked as work: the first volume of a store from before
 /// there were quotas has no record until its first change.
-fn put(plan: &mut Plan<'_>, volume: &Volume) -> Result<(), StoreError> {
+pub(crate) fn put(plan: &mut Plan<'_>, volume: &Volume) -> Result<(), StoreError> {
     let mark = keys::left_count(volume.id);
     match (volume.counted.is_done(), plan.view().get(&mark)?.is_some()) {
         (true, true) => plan.delete(&mark),

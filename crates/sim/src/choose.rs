@@ -43,6 +43,11 @@ pub(crate) fn request(client: ClientId, slot: u32, known: &Knowledge, rng: &mut 
                 let volume = VolumeId(rng.below(2) as u32);
                 Command::RemoveSnapshot { volume, name: name(rng), force: rng.below(2) == 0 }
             }
+            4 => {
+                let snapshot = VolumeId((1 << 23) + rng.below(4) as u32);
+                Command::MakeClone { snapshot, dir: dir(rng), name: name(rng) }
+            }
+            5 if rng.below(4) == 0 => Command::Promote { volume: VolumeId((1 << 22) + rng.below(2) as u32) },
             _ => Command::Create(create(dir(rng), name(rng), rng)),
         },
         11 | 12 => Command::Link { inode: inode(rng), dir: dir(rng), name: name(rng) },

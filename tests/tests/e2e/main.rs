@@ -9,6 +9,7 @@ mod bench_verify;
 mod big_directory;
 mod chains;
 mod client_kernel;
+mod clones;
 mod copies_killed;
 mod courtesy;
 mod crash_rounds;

@@ -9,7 +9,7 @@ use tests::stalls::{self, Work};
 use tests::{Client, Cluster, Lab, Metaservers};
 
 /// What each file below a directory has: path, kind, mode, size, number of names, and a sum of its data.
-fn shown(client: &Client, dir: &str) -> String {
+pub fn shown(client: &Client, dir: &str) -> String {
     client.run(&format!(
         "cd {dir}; find . -type f -o -type l | sort | xargs stat -c '%n %F %a %s %h'
          find . -type f | sort | xargs md5sum; find . -type l | sort | xargs -r readlink"
@@ -17,7 +17,7 @@ fn shown(client: &Client, dir: &str) -> String {
 }
 
 /// Number of objects below a folder of data servers.
-fn objects(folder: &Path) -> usize {
+pub fn objects(folder: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let of = |entry: std::fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -167,7 +167,7 @@ fn round(number: usize) -> String {
 }
 
 /// Asks for a snapshot, or its removal, at one metaserver after the other until it is done.
-fn until_done(cluster: &Metaservers, arguments: &[&str], is_done: &str) {
+pub fn until_done(cluster: &Metaservers, arguments: &[&str], is_done: &str) {
     let at = std::cell::Cell::new(0);
     until(&arguments.join(" "), || {
         at.set((at.get() + 1) % 3);
@@ -233,7 +233,7 @@ fn snapshots_are_whole_when_servers_are_killed_while_they_are_made_written_over_
 }
 
 /// Kills the metaserver that leads, and starts it again.
-fn kill_leader(cluster: &mut Metaservers) {
+pub fn kill_leader(cluster: &mut Metaservers) {
     cluster.wait_until("one leads", |cluster| cluster.leader().is_some());
     let leader = cluster.leader().expect("one leads");
     cluster.kill(leader);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use namespace::{ChainId, DeviceId, InodeId, MemberState, NodeKey, TargetId, TargetState, read};
+use namespace::{ChainId, DeviceId, InodeId, MemberState, NodeKey, Snapshots, TargetId, TargetState, read};
 
 use super::change::id_text;
 use crate::cluster::Cluster;
@@ -125,15 +125,15 @@ impl Cluster {
     /// [`AdminError::Invalid`] if there is neither.
     pub fn files_on(&self, name: &str, after: Option<&[u8]>) -> Result<FilesPage, AdminError> {
         let targets = self.targets_of(name)?;
-        let view = self.group.view()?;
-        let devices = read::devices(&*view)?;
+        let view = &Snapshots(self.group.view()?);
+        let devices = read::devices(view)?;
         let concerned: BTreeSet<DeviceId> = devices
             .iter()
             .filter(|device| device.chains.iter().any(|chain| self.is_on(*chain, &targets)))
             .map(|device| device.id)
             .collect();
         let (mut seen, mut found, mut next) = (0, Vec::new(), None);
-        read::names_after(&*view, after.unwrap_or_default(), |key, dir, name, inode| {
+        read::names_after(view, after.unwrap_or_default(), |key, dir, name, inode| {
             if seen == NAMES_MAX || found.len() == FILES_MAX {
                 return ControlFlow::Break(());
             }
@@ -141,7 +141,7 @@ impl Cluster {
             next = Some(key.to_vec());
             found.push((dir, name.to_vec(), inode));
             // Most files have no data there: only matching files stay.
-            if !self.has_data_on(&*view, inode, &concerned, &targets).unwrap_or(true) {
+            if !self.has_data_on(view, inode, &concerned, &targets).unwrap_or(true) {
                 found.pop();
             }
             ControlFlow::Continue(())
@@ -152,7 +152,7 @@ impl Cluster {
         let mut paths = Vec::with_capacity(found.len());
         let mut known = std::collections::BTreeMap::new();
         for (dir, name, _) in found {
-            let mut path = self.path_of(&*view, dir, &mut known, 0)?;
+            let mut path = self.path_of(view, dir, &mut known, 0)?;
             path.push(b'/');
             path.extend(name);
             paths.push(path);

@@ -8,7 +8,7 @@ use dataserver::TargetChecks;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::snapshots::{Schedule, Snapshot, SnapshotDone, SnapshotRequest};
-pub(crate) use self::volumes::{Quota, QuotaRequest, Volume, VolumeRequest};
+pub(crate) use self::volumes::{Quota, QuotaRequest, SnapshotName, Volume, VolumeRequest};
 
 /// Answer to `GET /status` of a metaserver; a data server forwards it.
 pub(crate) use metaserver::status::{Status, Target};

@@ -64,6 +64,25 @@ pub(crate) enum VolumeCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
+    /// Make a volume that begins as a snapshot, and shares its data until they are written
+    Clone {
+        /// Path of a volume and name of a snapshot of it, such as /home@monday
+        snapshot: String,
+        /// Path of the clone's root: a new name in a directory that is there
+        path: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// End what a clone shares with its snapshot: all that it has not written is copied
+    Promote {
+        /// Its path
+        path: String,
+        /// Return when that is done
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
     /// Put a volume at another path of the volume that it is in; clients keep their open files
     Rename {
         /// Its path

@@ -86,7 +86,7 @@ fn request(action: &str, snapshot: &str, force: bool) -> Result<SnapshotRequest,
 }
 
 /// Volume and name of `VOLUME@NAME`.
-fn parts(snapshot: &str) -> Result<(String, String), Failure> {
+pub(super) fn parts(snapshot: &str) -> Result<(String, String), Failure> {
     match snapshot.rsplit_once('@') {
         Some((volume, name)) if !name.is_empty() && !name.contains('/') => Ok((volume.into(), name.into())),
         _ => Err(Failure::new(format!(

@@ -1,13 +1,19 @@
 //! `heorot volume …`.
 
+use std::time::Duration;
+
 use host::size;
 
-use crate::admin::api::{Done, Stripe, StripeRequest, Volume, VolumeRequest};
+use crate::admin::api::{Done, SnapshotName, Stripe, StripeRequest, Volume, VolumeRequest};
 use crate::admin::client::AdminClient;
 use crate::cli::VolumeCommand;
 use crate::cli::table::aligned;
+use crate::commands::snapshot::parts;
 use crate::commands::stripe;
 use command_line::Failure;
+
+/// Interval at which the end of a promotion is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// `heorot volume …`.
 pub(crate) fn volume(command: &VolumeCommand) -> Result<(), Failure> {
@@ -20,6 +26,7 @@ pub(crate) fn volume(command: &VolumeCommand) -> Result<(), Failure> {
         columns: None,
         copies: None,
         pool: None,
+        snapshot: None,
     };
     let (request, admin) = match command {
         VolumeCommand::List { admin, json } => {
@@ -40,6 +47,20 @@ pub(crate) fn volume(command: &VolumeCommand) -> Result<(), Failure> {
         VolumeCommand::Create { path, unit, columns, copies, pool, admin } => {
             let (unit_bytes, columns, copies, pool) = (*unit, *columns, *copies, pool.clone());
             (VolumeRequest { unit_bytes, columns, copies, pool, ..request("create", path) }, admin)
+        }
+        VolumeCommand::Clone { snapshot, path, admin } => {
+            let (volume, name) = parts(snapshot)?;
+            let snapshot = Some(SnapshotName { volume, name });
+            (VolumeRequest { snapshot, ..request("clone", path) }, admin)
+        }
+        VolumeCommand::Promote { path, wait, admin } => {
+            let client = AdminClient::find(admin)?;
+            let done: Done = client.put("/volume", &request("promote", path))?;
+            println!("{}", done.done);
+            while *wait && named(&client, path)?.clone_of.is_some() {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            return Ok(());
         }
         VolumeCommand::Rename { path, to, admin } => {
             (VolumeRequest { to: Some(to.clone()), ..request("rename", path) }, admin)
@@ -73,16 +94,21 @@ fn show(volumes: &[Volume], json: bool) -> Result<(), Failure> {
 }
 
 fn table(volumes: &[Volume]) -> String {
-    let head = ["volume", "files", "used", "volumes in it", "snapshots", "kept for them", "id"];
+    let head = ["volume", "files", "used", "volumes in it", "snapshots", "kept for them", "id", "clone of"];
     let mut rows = vec![head.map(String::from).to_vec()];
-    for Volume { id, path, inodes, bytes, volumes, snapshots, snapshot_bytes, created: _ } in volumes {
+    for volume in volumes {
+        let Volume { id, path, inodes, bytes, volumes, snapshots, snapshot_bytes, .. } = volume;
         let path = path.clone().unwrap_or_else(|| "(removed; its files are being deleted)".into());
         // Its root is none of its files.
         let files = inodes.saturating_sub(1);
         let (used, kept) = (size::show(*bytes), size::show(*snapshot_bytes));
         let numbers =
             [files.to_string(), used, volumes.to_string(), snapshots.to_string(), kept, id.to_string()];
-        rows.push([vec![path], numbers.to_vec()].concat());
+        let mut origin = volume.clone_of.clone().unwrap_or_default();
+        if volume.is_promoted {
+            origin += " (not for long)";
+        }
+        rows.push([vec![path], numbers.to_vec(), vec![origin]].concat());
     }
     aligned(&rows, 1..=6)
 }
@@ -102,6 +128,8 @@ mod tests {
             snapshots: id,
             snapshot_bytes: u64::from(id) << 10,
             created: Some(0),
+            clone_of: (id == 7).then(|| "/v@base".into()),
+            is_promoted: id == 7,
         };
         let expected = "\
 volume                                   files     used  volumes in it  snapshots  kept for them  id

@@ -1,5 +1,6 @@
-//! Requests of administrators: status, changes of servers, exports, striping, volumes, quotas, snapshots.
+//! Requests of administrators: status, changes of servers, exports, striping, volumes, quotas, snapshots, clones.
 
+mod clones;
 mod exports;
 mod nodes;
 mod quotas;
@@ -16,4 +17,4 @@ pub use quotas::{NewLimits, QuotaOf, QuotaReport};
 pub use schedules::ScheduleReport;
 pub use snapshots::{SnapshotMade, SnapshotReport};
 pub use stripe::{NewStripe, StripeReport};
-pub use volumes::VolumeReport;
+pub use volumes::{OriginReport, VolumeReport};

@@ -151,7 +151,8 @@ impl Metaserver {
         for old in of_kind.iter().take(of_kind.len().saturating_sub(keep)) {
             let remove = Command::RemoveSnapshot { volume, name: old.name.clone(), force: false };
             match self.state.propose(None, remove).await {
-                Ok(Reply::Done) | Err(FileError::NoEntry | FileError::State(Error::FilesOpen)) => {}
+                Ok(Reply::Done)
+                | Err(FileError::NoEntry | FileError::State(Error::FilesOpen | Error::HoldsClones)) => {}
                 Ok(other) => return Err(AdminError::Failed(format!("{other:?}"))),
                 Err(error) => return Err(server_failed(error)),
             }

@@ -213,7 +213,13 @@ impl Metaserver {
         let (volume, path) = volume_at(&*self.machine.view().map_err(server_failed)?, path)?;
         let bytes = name.as_bytes().to_vec();
         let remove = Command::RemoveSnapshot { volume, name: bytes.clone(), force };
-        self.state.propose(None, remove).await.map_err(|error| refusal(&path, &bytes, error))?;
+        match self.state.propose(None, remove).await {
+            Ok(_) => {}
+            Err(FileError::State(Error::HoldsClones)) => {
+                return Err(self.held_by_clones(volume, &path, name)?);
+            }
+            Err(error) => return Err(refusal(&path, &bytes, error)),
+        }
         tracing::info!(path, name, force, "a snapshot is removed");
         Ok(format!("{path}@{name} is removed"))
     }
@@ -277,6 +283,9 @@ fn refusal(path: &str, name: &[u8], error: FileError) -> AdminError {
             format!(
                 "clients have files of {path}@{name} open; with --force they get errors (ESTALE) from now on"
             )
+        }
+        FileError::State(Error::Promotes) => {
+            format!("{path} is being promoted: it has snapshots when that is done (heorot volume list)")
         }
         FileError::State(Error::TooManySnapshots) => {
             format!("{path} has {SNAPSHOTS_OF_VOLUME_MAX} snapshots, the maximum")

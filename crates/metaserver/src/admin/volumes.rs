@@ -32,13 +32,24 @@ pub struct VolumeReport {
     pub snapshot_bytes: u64,
     /// Time of its creation.
     pub created: Option<Time>,
+    /// Of a clone: what it shares its data with.
+    pub origin: Option<OriginReport>,
+}
+
+/// What a clone shares its data with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OriginReport {
+    /// `VOLUME@NAME`.
+    pub snapshot: String,
+    /// True while it gets records and objects of its own for all.
+    pub is_ending: bool,
 }
 
 /// Entry of a volume's root: the directory, the name, and the path of both.
-struct Place {
-    dir: InodeId,
-    name: Vec<u8>,
-    path: String,
+pub(super) struct Place {
+    pub dir: InodeId,
+    pub name: Vec<u8>,
+    pub path: String,
 }
 
 impl Metaserver {
@@ -63,6 +74,7 @@ impl Metaserver {
                 snapshots: history.count,
                 snapshot_bytes: u64::try_from(history.bytes).unwrap_or(u64::MAX),
                 created,
+                origin: self.origin_report(&*view, id)?,
             });
         }
         let removed = read::removed_volumes(&*view)?.into_iter();
@@ -75,6 +87,7 @@ impl Metaserver {
             snapshots: 0,
             snapshot_bytes: 0,
             created: None,
+            origin: None,
         }));
         Ok(reports)
     }
@@ -177,7 +190,7 @@ impl Metaserver {
 }
 
 /// Directory, and name in it, of a path whose last name may be new.
-fn place(view: &dyn View, path: &str) -> Result<Place, AdminError> {
+pub(super) fn place(view: &dyn View, path: &str) -> Result<Place, AdminError> {
     let trimmed = path.trim_end_matches('/');
     let (above, name) = trimmed.rsplit_once('/').unwrap_or(("", trimmed));
     let name = names::checked(name.as_bytes()).map_err(|_| {
@@ -194,10 +207,11 @@ fn place(view: &dyn View, path: &str) -> Result<Place, AdminError> {
 }
 
 /// Message for a command that was refused.
-fn refusal(path: &str, error: FileError) -> AdminError {
+pub(super) fn refusal(path: &str, error: FileError) -> AdminError {
     let why = match error {
         FileError::Exists => format!("{path} exists; a volume begins as a new directory"),
         FileError::NotDirectory => format!("the directory above {path} is none"),
+        FileError::ReadOnly => format!("the directory above {path} is in a snapshot, which nothing changes"),
         FileError::NoEntry | FileError::Stale => format!("{path} was removed or renamed meanwhile"),
         FileError::State(Error::HoldsSnapshots) => {
             format!("there are snapshots of {path}: remove them first (heorot snapshot list {path})")

@@ -18,6 +18,7 @@ pub(crate) mod orphans;
 mod own_objects;
 mod place;
 pub(crate) mod placement;
+mod promotion;
 pub(crate) mod proxy;
 pub(crate) mod ranges;
 mod recall;

@@ -6,6 +6,8 @@
 //!              ─▶ CopiedObjects
 //! ```
 //!
+//! The objects of a clone's file are those of its origin at first: then their epoch stays.
+//!
 //! Data servers whose file system shares data between files (reflink) copy nothing. On others each byte is copied: the
 //! first write to a big file then takes as long as that, and clients are told to try again meanwhile. The leader copies,
 //! each file once at a time; one that ends without an outcome is begun again, with other objects.
@@ -109,7 +111,7 @@ impl Data {
             return Ok(()); // they are its own
         };
         let from = self.file_data(&file)?;
-        let to = from.named(copy);
+        let to = from.named(copy, &file);
         for object in from.objects() {
             let args = |handle| stat::Args { handles: vec![handle], sync: true };
             self.call_object::<_, stat::ResOk>(object, Procedure::Stat, args).await?;

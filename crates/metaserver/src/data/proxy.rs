@@ -83,9 +83,10 @@ impl FileData {
         InodeId(self.file.inode)
     }
 
-    /// The same columns, of objects with another number.
-    pub(crate) fn named(&self, id: InodeId) -> Self {
-        Self { file: FileHandle { inode: id.0, ..self.file }, ..self.clone() }
+    /// The same columns, of objects with another number and the epochs of the file.
+    pub(crate) fn named(&self, id: InodeId, inode: &Inode) -> Self {
+        let (file, epochs) = (FileHandle { inode: id.0, ..self.file }, (inode.epoch, inode.layout_epoch));
+        Self { file, epochs, ..self.clone() }
     }
 
     /// Handles of the columns, in their order, for the only target of each chain: see [`Data::call_object`].

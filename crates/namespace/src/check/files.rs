@@ -33,8 +33,9 @@ pub(super) fn check(
         findings.expect(key == keys::inode(inode.id), || format!("{:?} is under key {key:02x?}", inode.id));
         inodes.insert(inode.id, inode);
     }
-    findings.expect(counters.inodes == inodes.len() as u64, || {
-        format!("{} inodes are counted, there are {}", counters.inodes, inodes.len())
+    let counted = volumes::counted(view, &inodes)?;
+    findings.expect(counters.inodes == counted, || {
+        format!("{} inodes are counted, there are {counted}", counters.inodes)
     });
     let volumes = volumes::check(view, &inodes, findings)?;
     let named = entries(view, &inodes, &volumes, findings)?;

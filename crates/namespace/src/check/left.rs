@@ -35,9 +35,10 @@ impl Left {
                     let of = get::<LeftLocks>(view, &key)?.map(|left| left.client);
                     left.opens.extend(of.map(|client| (StateId(keys::number(&key, 9)), client)));
                 }
-                4 => {}     // layouts that a client returned agree with all rules
-                5 | 6 => {} // volumes: see `volumes.rs`
-                7 | 8 => {} // snapshots: see `snapshots.rs`
+                4 => {}      // layouts that a client returned agree with all rules
+                5 | 6 => {}  // volumes: see `volumes.rs`
+                7 | 8 => {}  // snapshots: see `snapshots.rs`
+                9 | 10 => {} // clones: see `clones.rs`
                 _ => findings.add(format!("leftover {key:02x?} is of no known kind")),
             }
         }

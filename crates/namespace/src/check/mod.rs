@@ -4,6 +4,7 @@
 //! The check reads all records, and keeps a few words for each inode and state in memory.
 
 mod calls;
+mod clones;
 mod cluster;
 mod files;
 mod left;
@@ -19,7 +20,7 @@ use std::ops::ControlFlow;
 use serde::de::DeserializeOwned;
 use store::{StoreError, View};
 
-use crate::record::decode;
+use crate::record::{decode, is_of_record};
 use crate::{keys, read};
 
 /// Returns every broken invariant of the store, as text; the list should be empty.
@@ -28,18 +29,36 @@ use crate::{keys, read};
 /// [`StoreError`] when the store fails. A record that cannot be read is a finding, not an error.
 pub fn check(view: &dyn View) -> Result<Vec<String>, StoreError> {
     let mut findings = Findings(Vec::new());
-    match read::counters(view) {
-        Ok(counters) => {
-            let inodes = files::check(view, &counters, &mut findings)?;
-            states::check(view, &counters, &inodes, &mut findings)?;
-            cluster::check(view, &counters, &inodes, &mut findings)?;
-            snapshots::check(view, &inodes, &mut findings)?;
-        }
-        Err(error) => findings.add(error),
+    let whole = clones::whole(view);
+    match findings.of(whole)? {
+        Some(whole) => tree(view, &whole, &mut findings)?,
+        None => tree(view, view, &mut findings)?, // what clones inherit is missed
     }
-    calls::check(view, &mut findings)?;
-    unknown_tags(view, &mut findings)?;
+    let rest = calls::check(view, &mut findings).and_then(|()| unknown_tags(view, &mut findings));
+    findings.of(rest)?;
     Ok(findings.0)
+}
+
+/// Checks the name space, its states and the cluster. `whole`: the store with what clones inherit.
+fn tree(store: &dyn View, whole: &dyn View, findings: &mut Findings) -> Result<(), StoreError> {
+    let counters = match read::counters(store) {
+        Ok(counters) => counters,
+        Err(error) => {
+            findings.add(error);
+            return Ok(());
+        }
+    };
+    let inodes = files::check(whole, &counters, findings);
+    let Some(inodes) = findings.of(inodes)? else { return Ok(()) };
+    for part in [
+        states::check(whole, &counters, &inodes, findings),
+        cluster::check(whole, &counters, &inodes, findings),
+        snapshots::check(whole, &inodes, findings),
+        clones::check(store, &inodes, findings),
+    ] {
+        findings.of(part)?;
+    }
+    Ok(())
 }
 
 /// Findings, as text.
@@ -48,6 +67,18 @@ struct Findings(Vec<String>);
 impl Findings {
     fn add(&mut self, what: impl Display) {
         self.0.push(what.to_string());
+    }
+
+    /// Outcome of a part of the check; none if it stopped at a record that cannot be read.
+    fn of<T>(&mut self, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+        match outcome {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if is_of_record(&error) => {
+                self.add(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {

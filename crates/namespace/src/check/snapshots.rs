@@ -75,7 +75,8 @@ fn objects(
         let file = InodeId(keys::number(&key, 1));
         let layout = inodes.get(&file).and_then(Inode::layout);
         findings.expect(layout.is_some(), || format!("{file:?} has {record:?}, and is no file"));
-        for object in [Some(record.id), record.copy.map(|copy| copy.id)].into_iter().flatten() {
+        let own = Some(record.id).filter(|_| !record.are_inherited());
+        for object in [own, record.copy.map(|copy| copy.id)].into_iter().flatten() {
             add(object, file, findings);
         }
     }

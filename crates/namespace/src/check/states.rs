@@ -11,7 +11,7 @@ use crate::record::{AddressUse, Counters, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
     ClientId, ClientRecord, DelegationState, Inode, InodeId, IoMode, OpenState, Reply, SessionRecord, Share,
-    Snapshots, State, StateCounts, StateId, Unsettled, VolumeId, keys, read,
+    Snapshots, Stage, State, StateCounts, StateId, Unsettled, VolumeId, keys, read,
 };
 
 pub(super) fn check(
@@ -43,7 +43,10 @@ pub(super) fn check(
         };
         let inode = inodes.get(&state.inode()).or(of_snapshot.as_ref());
         let revoked = matches!(state, State::Delegation(DelegationState { revoked: true, .. }));
-        let is_left = removed.contains(&state.inode().volume());
+        // Of a clone that was removed, the files are not shown any more.
+        let origin = read::origin(view, state.inode().volume())?;
+        let is_left = removed.contains(&state.inode().volume())
+            || origin.is_some_and(|origin| origin.stage == Stage::Removed);
         findings.expect(revoked || is_left || inode.is_some_and(|inode| inode.layout().is_some()), || {
             format!("{id:?} is of {:?}, which is not there or not a file", state.inode())
         });

@@ -46,6 +46,7 @@ pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<Placed>)
     let file = file_of(&inode)?;
     match file.data {
         DataPlace::Inline => {
+            objects::name(plan, inode.id)?;
             let all_there = inode.written == 0 && made.is_some() && made == inode.placed();
             inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Migrating });
             if all_there {

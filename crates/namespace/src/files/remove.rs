@@ -5,6 +5,7 @@
 //! deferred operation: the leader removes the objects.
 
 use super::{entry, inline, space_used, unsettled, xattr};
+use crate::clones::promotion;
 use crate::plan::{Broken, Plan, Stop};
 use crate::snapshot::objects;
 use crate::states::delegation;
@@ -77,5 +78,6 @@ pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
     if let Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) = inode.file() {
         inline::forget(plan, inode);
     }
-    objects::discard(plan, inode)
+    objects::discard(plan, inode)?;
+    promotion::copied(plan, inode.id)
 }

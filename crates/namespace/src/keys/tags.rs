@@ -61,14 +61,18 @@ pub(crate) const SNAPSHOTS: u8 = 0x62;
 pub(crate) const HISTORIES: u8 = 0x63;
 pub(crate) const SNAPSHOTS_OF: u8 = 0x64;
 pub(crate) const SNAPSHOT_NAMES: u8 = 0x65;
+pub(crate) const ORIGINS: u8 = 0x66;
+pub(crate) const CLONES: u8 = 0x67;
+pub(crate) const TO_COPY: u8 = 0x68;
 pub(crate) const KEPT: u8 = 0x70;
 pub(crate) const KEPT_FOR: u8 = 0x71;
+pub(crate) const HIDDEN: u8 = 0x72;
 
 /// First tag of the replica, which keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 63] = [
+pub(crate) const TAGS: [u8; 67] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -130,6 +134,10 @@ pub(crate) const TAGS: [u8; 63] = [
     HISTORIES,
     SNAPSHOTS_OF,
     SNAPSHOT_NAMES,
+    ORIGINS,
+    CLONES,
+    TO_COPY,
     KEPT,
     KEPT_FOR,
+    HIDDEN,
 ];

@@ -69,7 +69,8 @@ pub fn list(
 }
 
 /// Visits names in the order of their directories, until `visit` breaks. Arguments of `visit`: a mark to go
-/// on after the name, the directory, the name, and its inode. Begin with an empty mark.
+/// on after the name, the directory, the name, and its inode. Begin with an empty mark. Those that a clone has inherited
+/// need a view with snapshots ([`crate::Snapshots`]).
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -82,10 +83,29 @@ pub fn names_after(
     let mut from = vec![keys::NAMES];
     from.extend_from_slice(mark);
     from.extend((!mark.is_empty()).then_some(0));
-    scan_records(view, &from, &keys::after(&[keys::NAMES]), |key, Name { inode, .. }| {
-        let (mark, name) = (key.get(1..).unwrap_or_default(), key.get(9..).unwrap_or_default());
-        visit(mark, InodeId(keys::number(key, 1)), name, inode)
-    })
+    let mut flow = ControlFlow::Continue(());
+    for (first, end) in names_by_clones(view)? {
+        let from = from.clone().max(first);
+        if flow.is_break() || from >= end {
+            continue;
+        }
+        scan_records(view, &from, &end, |key, Name { inode, .. }| {
+            let (mark, name) = (key.get(1..).unwrap_or_default(), key.get(9..).unwrap_or_default());
+            flow = visit(mark, InodeId(keys::number(key, 1)), name, inode);
+            flow
+        })?;
+    }
+    Ok(())
+}
+
+/// Ranges of names: of all volumes that were not made as clones, and of each that was.
+fn names_by_clones(view: &dyn View) -> Result<Vec<(keys::Key, keys::Key)>, StoreError> {
+    let (first, _) = keys::of_volume(keys::NAMES, VolumeId::FIRST_CLONE);
+    let mut ranges = vec![(vec![keys::NAMES], first)];
+    for volume in super::volumes(view)?.into_iter().filter(|volume| volume.id.is_clone()) {
+        ranges.push(keys::of_volume(keys::NAMES, volume.id));
+    }
+    Ok(ranges)
 }
 
 /// First name of `inode` in `dir`: scans all names of `dir`.

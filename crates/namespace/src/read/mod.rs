@@ -2,6 +2,7 @@
 //! pass through the log.
 
 mod clients;
+mod clones;
 mod cluster;
 mod files;
 mod locks;
@@ -10,6 +11,7 @@ mod states;
 mod volumes;
 
 pub use clients::{client, clients, recorded, session, sessions};
+pub use clones::{clones, clones_to_copy, origin};
 pub use cluster::{
     chain, chains, chains_of_target, cluster_map, data_servers, deferred_ops, deferred_ops_after, device,
     devices, join_tokens, pools, target_server,

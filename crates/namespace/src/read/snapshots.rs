@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
-use super::scan_records;
-use crate::record::get;
+use super::{origin, scan_records};
+use crate::record::{get, stamp_of};
 use crate::snapshot::objects::{self, KeptObjects, Objects};
 use crate::{FileLayout, History, Inode, InodeId, Snapshot, VolumeId, keys};
 
@@ -92,38 +92,62 @@ pub struct ObjectsOf {
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn objects(view: &dyn View, inode: &Inode) -> Result<Option<ObjectsOf>, StoreError> {
-    let volume = inode.id.volume();
-    if !volume.is_snapshot() {
-        let id = own_objects(view, inode.id)?.id;
-        return Ok(Some(ObjectsOf { id, epochs: (inode.epoch, inode.layout_epoch) }));
+    if inode.id.volume().is_snapshot() {
+        return shown_objects(view, inode.id);
     }
-    let Some(Snapshot { volume, version, .. }) = snapshot(view, volume)? else { return Ok(None) };
-    let live = inode.id.in_volume(volume);
+    match own_objects(view, inode.id)?.number(inode) {
+        Some(id) => Ok(Some(ObjectsOf { id, epochs: (inode.epoch, inode.layout_epoch) })),
+        None => inherited_objects(view, inode.id),
+    }
+}
+
+/// Objects of a clone's file that has none of its own.
+fn inherited_objects(view: &dyn View, inode: InodeId) -> Result<Option<ObjectsOf>, StoreError> {
+    match origin(view, inode.volume())? {
+        Some(origin) => shown_objects(view, inode.in_volume(origin.snapshot)),
+        None => Ok(None),
+    }
+}
+
+/// Objects of a file as a snapshot shows it.
+fn shown_objects(view: &dyn View, shown: InodeId) -> Result<Option<ObjectsOf>, StoreError> {
+    let Some(Snapshot { volume, version, .. }) = snapshot(view, shown.volume())? else { return Ok(None) };
+    let live = shown.in_volume(volume);
     let (key, mut kept) = (keys::objects(live), None);
     view.scan(&keys::kept_value(&key, version), &keys::kept_value(&key, u32::MAX), &mut |_, value| {
         kept = Some(value.to_vec());
         ControlFlow::Break(())
     })?;
+    // A clone has copied what it inherited after the snapshot.
+    let is_later = |stamp: u32| volume.is_clone() && stamp >= version;
     if let Some(kept) = kept {
+        if is_later(stamp_of(&kept)) {
+            return inherited_objects(view, live);
+        }
         let KeptObjects { id, epochs, .. } = objects::kept(&key, &kept)?;
         return Ok(Some(ObjectsOf { id, epochs }));
+    }
+    let own = own_objects(view, live)?;
+    if own.are_inherited() || is_later(own.version) {
+        return inherited_objects(view, live);
     }
     // Nothing was written to them since.
     let Some(file) = super::inode(view, live)? else { return Ok(None) };
     if super::pending_truncation(view, live)? {
         return Ok(None);
     }
-    let id = own_objects(view, live)?.id;
-    Ok(Some(ObjectsOf { id, epochs: (file.epoch, file.layout_epoch) }))
+    Ok(Some(ObjectsOf { id: own.id, epochs: (file.epoch, file.layout_epoch) }))
 }
 
-/// True if a snapshot shows the objects of a file, or they are being copied: its data cannot change now.
+/// True if a snapshot shows the objects of a file, also that of a clone's origin, or they are being copied: its data cannot change now.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn shares_objects(view: &dyn View, inode: &Inode) -> Result<bool, StoreError> {
-    let History { newest, .. } = history(view, inode.id.volume())?;
-    Ok(newest > 0 && inode.columns().is_some() && own_objects(view, inode.id)?.version < newest)
+    let (volume, is_striped) = (inode.id.volume(), inode.columns().is_some());
+    let history = history(view, volume)?;
+    let may = is_striped && (history.newest > 0 || volume.is_clone());
+    Ok(may && own_objects(view, inode.id)?.are_shared(&history))
 }
 
 /// Number of the copies of a file's objects that are being made.
@@ -143,7 +167,7 @@ pub fn owner(view: &dyn View, object: InodeId) -> Result<Option<Owner>, StoreErr
     if let Some(inode) = super::inode(view, file)? {
         let own = own_objects(view, file)?;
         if let Some(layout) = inode.layout()
-            && (own.id == object || own.copy.is_some_and(|copy| copy.id == object))
+            && (own.number(&inode) == Some(object) || own.copy.is_some_and(|copy| copy.id == object))
         {
             let (generation, epoch) = (inode.generation, inode.epoch);
             return Ok(Some(Owner { file, generation, layout, epoch, is_kept: false }));
@@ -185,6 +209,13 @@ pub struct Owner {
     pub is_kept: bool,
 }
 
+/// Objects of a file; of one without a record, named as its inode or inherited.
 pub(crate) fn own_objects(view: &dyn View, inode: InodeId) -> Result<Objects, StoreError> {
-    Ok(objects::of_record(inode, get(view, &keys::objects(inode))?))
+    if let Some(own) = get(view, &keys::objects(inode))? {
+        return Ok(own);
+    }
+    let is_inherited =
+        inode.volume().is_clone() && origin(view, inode.volume())?.is_some_and(|origin| origin.has(inode));
+    let id = if is_inherited { objects::INHERITED } else { inode };
+    Ok(Objects { id, version: 0, copy: None })
 }

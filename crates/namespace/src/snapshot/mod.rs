@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use self::view::Snapshots;
 use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::{Error, Reply, Time, VolumeId, keys, read};
+use crate::{Error, Reply, Stage, Time, VolumeId, keys, read};
 
 /// Maximum of snapshots of one volume: one each hour for half a year. A removal reads the list of them.
 pub const SNAPSHOTS_OF_VOLUME_MAX: u32 = 4096;
@@ -121,7 +121,8 @@ impl Default for SnapshotCounters {
 /// while, so that the next try may succeed once those that are out have been returned.
 ///
 /// # Errors
-/// `Stale` if there is no such volume, `Exists`, `Invalid` for a name that no client can look up, `TooManySnapshots`.
+/// `Stale` if there is no such volume, `Exists`, `Invalid` for a name that no client can look up, `TooManySnapshots`,
+/// `Promotes`.
 pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result<Reply, Stop> {
     let of_volume =
         read::volume(plan.view(), volume)?.filter(|_| !volume.is_snapshot()).ok_or(Error::Stale)?;
@@ -138,6 +139,10 @@ pub(crate) fn make(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8]) -> Result
     let mut history = read::history(plan.view(), volume)?;
     if history.rolls_back {
         return Err(Error::Delay.into());
+    }
+    // What it shares with its origin would be shown by the snapshot.
+    if read::origin(plan.view(), volume)?.is_some_and(|origin| origin.stage == Stage::Promotes) {
+        return Err(Error::Promotes.into());
     }
     if !objects::is_quiet(plan, volume)? {
         history.be_quiet(plan.now());

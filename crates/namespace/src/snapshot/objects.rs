@@ -13,12 +13,16 @@
 //! the volume, which no inode gets. So data servers know nothing of snapshots. Objects are a file's own if they were made
 //! after the newest snapshot.
 //!
+//! **Clones.** The objects of a file that a clone has inherited are shared in the same way, with the origin; nothing is kept
+//! of them for snapshots of the clone, which find them there, too.
+//!
 //! **Files that are removed** leave their objects to the snapshots that show them.
 
 use serde::{Deserialize, Serialize};
 use store::StoreError;
 
 use super::{History, history};
+use crate::clones::promotion;
 use crate::files::space_used;
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{decode, encode, restamp};
@@ -31,7 +35,7 @@ use crate::{
 /// Which objects are those of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Objects {
-    /// Number in the names of the objects.
+    /// Number in the names of the objects; [`INHERITED`]: they are those of a clone's origin.
     pub id: InodeId,
     /// How many snapshots the volume had had when they became the file's.
     pub version: u32,
@@ -61,14 +65,33 @@ pub(crate) struct KeptObjects {
     pub bytes: u64,
 }
 
-/// True if a snapshot shows the objects of a file.
-fn is_shared(plan: &Plan<'_>, inode: &Inode) -> Result<bool, StoreError> {
-    let history = read::history(plan.view(), inode.id.volume())?;
-    Ok(history.newest > 0 && is_kept_by(plan, inode, &history)?)
+/// Number of the objects that a clone's file shares with its origin. No inode has it.
+pub(crate) const INHERITED: InodeId = InodeId(0);
+
+impl Objects {
+    /// True if they are those of a clone's origin.
+    pub fn are_inherited(&self) -> bool {
+        self.id == INHERITED
+    }
+
+    /// Number of the objects that are the file's own, or will be; none: those of a clone's origin.
+    pub fn number(&self, inode: &Inode) -> Option<InodeId> {
+        match (self.are_inherited(), inode.columns()) {
+            (true, Some(_)) => None,
+            (true, None) => Some(inode.id),
+            (false, _) => Some(self.id),
+        }
+    }
+
+    /// True if a snapshot shows them, too.
+    pub fn are_shared(&self, history: &History) -> bool {
+        self.are_inherited() || self.version < history.newest
+    }
 }
 
-fn is_kept_by(plan: &Plan<'_>, inode: &Inode, history: &History) -> Result<bool, StoreError> {
-    Ok(inode.columns().is_some() && read::own_objects(plan.view(), inode.id)?.version < history.newest)
+/// True if a snapshot shows the objects of a file.
+fn is_shared(plan: &Plan<'_>, inode: &Inode) -> Result<bool, StoreError> {
+    read::shares_objects(plan.view(), inode)
 }
 
 /// Checks that the data of a file may be changed.
@@ -88,19 +111,28 @@ pub(crate) fn check_layout(plan: &Plan<'_>, inode: &Inode, is_to_write: bool) ->
     if history.rolls_back || is_to_write && plan.now() < history.quiet_until {
         return Err(Error::Delay.into());
     }
-    if history.last == 0 || inode.columns().is_none() {
+    if history.last == 0 && !inode.id.volume().is_clone() || inode.columns().is_none() {
         return Ok(());
     }
     let objects = read::own_objects(plan.view(), inode.id)?;
-    let is_shared = objects.version < history.newest;
-    if is_shared && (is_to_write || objects.copy.is_some()) {
+    if objects.are_shared(&history) && (is_to_write || objects.copy.is_some()) {
         return Err(Error::Delay.into());
+    }
+    Ok(())
+}
+
+/// Gives objects to a file that has none: those of a clone would otherwise count as its origin's.
+pub(crate) fn name(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+    if read::own_objects(plan.view(), inode)?.are_inherited() {
+        let History { last: version, .. } = read::history(plan.view(), inode.volume())?;
+        plan.put(&keys::objects(inode), &Objects { id: inode, version, copy: None })?;
     }
     Ok(())
 }
 
 /// Notes that the objects of a file were made, and have its data from now on.
 pub(crate) fn made(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+    name(plan, inode)?;
     let History { last: version, .. } = read::history(plan.view(), inode.volume())?;
     if version == 0 {
         return Ok(());
@@ -149,11 +181,16 @@ pub(crate) fn copied(plan: &mut Plan<'_>, inode: InodeId, copy: InodeId, epoch: 
     let begun = objects.copy.filter(|begun| begun.id == copy && inode.epoch == epoch).ok_or(Error::Delay)?;
     objects.copy = None;
     let history = read::history(plan.view(), inode.id.volume())?;
+    let own = Objects { id: copy, version: history.last, copy: None };
     // One that is older than the copies, and still shows the objects.
     let since = read::version_before(plan.view(), inode.id.volume(), begun.newest.saturating_add(1))?;
-    if objects.version < since {
+    if objects.are_inherited() {
+        objects = own;
+        space_used::changed(plan, &mut inode);
+        promotion::copied(plan, inode.id)?;
+    } else if objects.version < since {
         keep(plan, &inode, layout, &objects)?;
-        objects = Objects { id: copy, version: history.last, copy: None };
+        objects = own;
         space_used::changed(plan, &mut inode);
     } else {
         remove_copies(plan, copy, &inode, layout)?; // the data may have changed meanwhile
@@ -174,7 +211,9 @@ pub(crate) fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
         remove_copies(plan, copy.id, inode, layout)?;
     }
     deferred::forget_pending(plan, inode)?;
-    if is_shared(plan, inode)? {
+    if objects.are_inherited() {
+        // They are the origin's.
+    } else if is_shared(plan, inode)? {
         keep(plan, inode, layout, &objects)?;
     } else {
         remove(plan, objects.id, inode.id, (inode.generation, layout))?;
@@ -189,7 +228,8 @@ pub(super) fn forget(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
         return forget_number(plan, inode.id);
     };
     let objects = read::own_objects(plan.view(), inode.id)?;
-    for id in [Some(objects.id), objects.copy.map(|copy| copy.id)].into_iter().flatten() {
+    let own = Some(objects.id).filter(|_| !objects.are_inherited());
+    for id in [own, objects.copy.map(|copy| copy.id)].into_iter().flatten() {
         remove(plan, id, inode.id, (inode.generation, layout))?;
     }
     deferred::forget_pending(plan, inode)?;
@@ -200,7 +240,7 @@ pub(super) fn forget(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
 /// Takes the number of objects away that a small file would get.
 fn forget_number(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     let objects = read::own_objects(plan.view(), inode)?;
-    if objects.id != inode {
+    if objects.id != inode && !objects.are_inherited() {
         plan.delete(&keys::object_owner(objects.id));
         plan.delete(&keys::objects(inode));
     }
@@ -274,11 +314,6 @@ pub(super) fn is_quiet(plan: &Plan<'_>, volume: VolumeId) -> Result<bool, StoreE
         }
     }
     Ok(truncated.len() < RECORDS_OF_COMMAND_MAX)
-}
-
-/// Objects of a file; the default of a file from before its volume had snapshots.
-pub(crate) fn of_record(inode: InodeId, record: Option<Objects>) -> Objects {
-    record.unwrap_or(Objects { id: inode, version: 0, copy: None })
 }
 
 /// Reads the kept objects of a value.

@@ -19,12 +19,15 @@ use crate::{Error, RECORDS_OF_COMMAND_MAX, Reply, Snapshot, VolumeId, read};
 /// Removes a snapshot. Unless `force`, refused while files of it are open.
 ///
 /// # Errors
-/// `NoEntry`, `FilesOpen`.
+/// `NoEntry`, `HoldsClones`, `FilesOpen`.
 pub(crate) fn remove(plan: &mut Plan<'_>, volume: VolumeId, name: &[u8], force: bool) -> Result<Reply, Stop> {
     let by_name = keys::snapshot_name(volume, name);
     let id: VolumeId = get(plan.view(), &by_name)?.ok_or(Error::NoEntry)?;
     let snapshot: Snapshot =
         get(plan.view(), &keys::snapshot(id))?.ok_or(Broken("a name is of no snapshot"))?;
+    if !read::clones(plan.view(), id)?.is_empty() {
+        return Err(Error::HoldsClones.into());
+    }
     if !force && leftovers::has_open_files(plan, id)? {
         return Err(Error::FilesOpen.into());
     }

@@ -180,6 +180,11 @@ fn put_inode_back(plan: &mut Plan<'_>, version: u32, then: Inode) -> Result<(), 
                 if kept.id != inode.id {
                     plan.put(&keys::object_owner(kept.id), &inode.id)?;
                 }
+            } else if let Some(now) = &now
+                && inode.id.volume().is_clone()
+                && read::own_objects(plan.view(), inode.id)?.version >= version
+            {
+                objects::forget(plan, now)?; // those of its origin are shown again
             }
         }
         // Its objects may be yet to be removed: others get another name.
@@ -196,7 +201,12 @@ fn put_inode_back(plan: &mut Plan<'_>, version: u32, then: Inode) -> Result<(), 
         }
         Some(DataPlace::Inline | DataPlace::Migrating) | None => {}
     }
+    let is_root = inode.id.is_root();
     if let Some(directory) = inode.directory_mut() {
+        // The volume stays where it is now.
+        if let Some(here) = now.as_ref().and_then(Inode::directory).filter(|_| is_root) {
+            directory.parent = here.parent;
+        }
         let before = now.as_ref().and_then(|now| now.directory()?.stripe);
         let pool = |policy: Option<StripePolicy>| policy.map(|policy| policy.pool);
         // Nothing may refuse a rollback that has begun.

@@ -1,13 +1,14 @@
 //! Snapshots as views: reads of their inodes, names, data and attributes find what the volume had.
 //!
-//! Keys of live records go to the store as they are, after a look at the inode in the key.
+//! Keys of live records go to the store as they are, after a look at the inode in the key; those of clones: see
+//! `clones/view.rs`.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 use store::{StoreError, View, Visitor};
 
+use crate::clones::view::{self as clones, Records, merge};
 use crate::keys::{self, Key};
 use crate::record::{CookieEntry, Name, decode, encode, get, restamp, stamp_of};
 use crate::{
@@ -18,9 +19,6 @@ use crate::{
 const KEPT_AT_ONCE: usize = 64;
 /// Bytes that an entry adds to the size of the directory of snapshots.
 const ENTRY_BYTES: u64 = 64;
-
-/// What was kept of some keys: the value that a snapshot shows, if it shows any.
-type KeptValues = BTreeMap<Key, Option<Vec<u8>>>;
 
 /// View with the snapshots of all volumes, and the directories that list them.
 #[derive(Debug, Clone)]
@@ -35,27 +33,27 @@ impl<V: View> View for Snapshots<V> {
                 None => Ok(None),
             },
             Some(inode) if inode.is_snapshots_directory() => Listing(inode.volume()).get(store, key),
-            Some(inode) if keys::is_snapshots_name(key, inode) => match store.get(key)? {
+            Some(inode) if keys::is_snapshots_name(key, inode) => match clones::get(store, key)? {
                 Some(own) => Ok(Some(own)),
                 None => Listing(inode.volume()).entry_of_root(store, key),
             },
-            Some(_) | None => store.get(key),
+            Some(_) | None => clones::get(store, key),
         }
     }
 
     fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
         let store = &self.0;
-        // Ranges of several inodes are of the store alone.
-        let of_one = |from: &[u8]| to <= keys::after(&from[..9]).as_slice();
-        match keys::inode_of(from).filter(|_| of_one(from)) {
+        // Ranges of several volumes are of the store alone.
+        match keys::inode_of(from).filter(|inode| keys::is_within(inode.volume(), from, to)) {
             Some(inode) if inode.volume().is_snapshot() => match shown(store, inode.volume())? {
-                Some(snapshot) => snapshot.scan(store, inode, from, to, visit),
+                Some(snapshot) => snapshot.scan(store, from, to, visit),
                 None => Ok(()),
             },
             Some(inode) if inode.is_snapshots_directory() => {
                 Listing(inode.volume()).scan(store, from, to, visit)
             }
-            Some(_) | None => store.scan(from, to, visit),
+            Some(_) => clones::scan(store, from, to, visit),
+            None => store.scan(from, to, visit),
         }
     }
 }
@@ -94,7 +92,7 @@ impl Snapshot {
         })?;
         let value = match kept {
             Some(kept) => Some(kept),
-            None => store.get(live)?,
+            None => clones::get(store, live)?,
         };
         Ok(value.filter(|value| self.sees(value)))
     }
@@ -140,25 +138,21 @@ impl Snapshot {
         }
     }
 
-    /// Scans keys of one inode.
+    /// Scans keys of one table.
     fn scan(
         &self,
         store: &dyn View,
-        inode: InodeId,
         from: &[u8],
         to: &[u8],
         visit: &mut Visitor<'_>,
     ) -> Result<(), StoreError> {
         let Some(live_from) = self.live(from) else { return Ok(()) };
-        let live_to = match to.starts_with(&from[..9]) {
-            true => keys::with_inode(to, inode.in_volume(self.volume)),
-            false => keys::after(&live_from[..9]),
-        };
+        let live_to = keys::moved(to, self.id, self.volume);
         let mut at = Some(live_from);
         while let Some(from) = at {
             let (kept, next) = self.kept(store, &from, &live_to)?;
             let upper = next.as_deref().unwrap_or(&live_to);
-            if self.merge(store, inode, kept, (&from, upper), visit)?.is_break() {
+            if self.merge(store, kept, (&from, upper), visit)?.is_break() {
                 return Ok(());
             }
             at = next;
@@ -168,13 +162,8 @@ impl Snapshot {
 
     /// What was kept of some keys from `from` on, and the key at which to go on: for each the value that this snapshot
     /// shows, if it shows any.
-    fn kept(
-        &self,
-        store: &dyn View,
-        from: &[u8],
-        to: &[u8],
-    ) -> Result<(KeptValues, Option<Key>), StoreError> {
-        let (mut kept, mut next) = (KeptValues::new(), None);
+    fn kept(&self, store: &dyn View, from: &[u8], to: &[u8]) -> Result<(Records, Option<Key>), StoreError> {
+        let (mut kept, mut next) = (Records::new(), None);
         let [lower, upper] = [from, to].map(|key| [&[keys::KEPT], key].concat());
         store.scan(&lower, &upper, &mut |at, value| {
             let Some((key, version)) = keys::kept(at) else { return ControlFlow::Continue(()) };
@@ -196,20 +185,15 @@ impl Snapshot {
     fn merge(
         &self,
         store: &dyn View,
-        inode: InodeId,
-        kept: KeptValues,
+        kept: Records,
         (from, to): (&[u8], &[u8]),
         visit: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>, StoreError> {
-        let mut outcome = Ok(ControlFlow::Continue(()));
-        let mut show = |live: &[u8], value: &[u8]| {
-            let key = keys::with_inode(live, inode);
+        let mut outcome = Ok(());
+        let show = &mut |live: &[u8], value: &[u8]| {
+            let key = keys::moved(live, self.volume, self.id);
             match self.translate(live, value, &key) {
-                Ok(Some(value)) => {
-                    let flow = visit(&key, &value);
-                    outcome = Ok(flow);
-                    flow
-                }
+                Ok(Some(value)) => visit(&key, &value),
                 Ok(None) => ControlFlow::Continue(()),
                 Err(error) => {
                     outcome = Err(error);
@@ -217,30 +201,14 @@ impl Snapshot {
                 }
             }
         };
-        let mut kept = kept.into_iter().peekable();
-        let mut is_done = false;
-        store.scan(from, to, &mut |live, value| {
-            let mut is_replaced = false;
-            while let Some((key, was)) = kept.next_if(|(key, _)| key.as_slice() <= live) {
-                is_replaced |= key == live;
-                if was.is_some_and(|was| show(&key, &was).is_break()) {
-                    is_done = true;
-                    return ControlFlow::Break(());
-                }
-            }
-            if !is_replaced && self.sees(value) && show(live, value).is_break() {
-                is_done = true;
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        })?;
-        if !is_done {
-            let _ = kept.try_for_each(|(key, was)| match was {
-                Some(was) => show(&key, &was),
-                None => ControlFlow::Continue(()),
-            });
-        }
-        outcome
+        let under = &mut |visit: &mut Visitor<'_>| {
+            clones::scan(store, from, to, &mut |live, value| match self.sees(value) {
+                true => visit(live, value),
+                false => ControlFlow::Continue(()),
+            })
+        };
+        let flow = merge(kept, under, show)?;
+        outcome.map(|()| flow)
     }
 }
 

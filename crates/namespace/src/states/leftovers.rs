@@ -28,6 +28,7 @@ use store::StoreError;
 
 use super::layout_state::{self, Ended};
 use super::{lock, ranges, table};
+use crate::clones::{self, promotion};
 use crate::files::remove;
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
@@ -63,6 +64,8 @@ pub(crate) fn remove(plan: &mut Plan<'_>) -> Result<Reply, Stop> {
                 snapshot::removal::remove_some(plan, volume, version, decode(&key, &value)?)?
             }
             8 => rollback::go_on(plan, VolumeId(keys::number(&key, 9) as u32), decode(&key, &value)?)?,
+            9 => promotion::go_on(plan, VolumeId(keys::number(&key, 9) as u32), decode(&key, &value)?)?,
+            10 => clones::forget_marks(plan, VolumeId(keys::number(&key, 9) as u32))?,
             _ => return Err(Broken("a leftover is of no known kind").into()),
         };
         if !is_done {

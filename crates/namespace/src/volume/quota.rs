@@ -17,14 +17,14 @@
 //!
 //! **Counted later.** Users and groups are counted from the first limit on, and a store from before there were quotas
 //! from its first change on: some inodes in each `RemoveLeftovers`, in the order of their numbers. An inode above the
-//! mark is not charged, and will be counted.
+//! mark is not charged, and will be counted. In the same way what a clone has inherited is counted, inodes too.
 
 use std::collections::BTreeMap;
 
 use super::{Volume, VolumeId, find};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
-use crate::{DataPlace, Error, Inode, InodeId, Kind, Reply, Time, keys, read};
+use crate::{DataPlace, Error, Inode, InodeId, Kind, Reply, Snapshots, Time, keys, read};
 use serde::{Deserialize, Serialize};
 
 /// Block of the objects of a file, and what a directory takes, in bytes: what is charged is a multiple of it.
@@ -210,16 +210,26 @@ pub(crate) fn settle(plan: &mut Plan<'_>, enforces: bool) -> Result<(), Stop> {
         }
     }
     for (id, charges) in changed {
-        let inodes: i64 = charges.iter().map(|(.., sign)| sign).sum();
-        if inodes != 0 {
-            let counted = |all: &mut u64| all.checked_add_signed(inodes).map(|sum| *all = sum);
-            plan.count(|counters| counted(&mut counters.inodes))?
-                .ok_or(Broken("inodes go that were not counted"))?;
-        }
-        match read::volume(plan.view(), id)? {
+        let volume = read::volume(plan.view(), id)?;
+        // Those of a clone that was removed were refunded with it.
+        let is_counted = |inode| volume.as_ref().map_or(!id.is_clone(), |volume| volume.counts(inode));
+        let counted = charges.iter().filter(|(inode, ..)| is_counted(*inode));
+        let inodes: i64 = counted.map(|(.., sign)| sign).sum();
+        count_inodes(plan, inodes)?;
+        match volume {
             Some(volume) => settle_volume(plan, volume, &charges, enforces)?,
             None => super::removal::settle(plan, id, inodes)?,
         }
+    }
+    Ok(())
+}
+
+/// Counts inodes for all volumes together.
+pub(super) fn count_inodes(plan: &mut Plan<'_>, inodes: i64) -> Result<(), Stop> {
+    if inodes != 0 {
+        let counted = |all: &mut u64| all.checked_add_signed(inodes).map(|sum| *all = sum);
+        plan.count(|counters| counted(&mut counters.inodes))?
+            .ok_or(Broken("inodes go that were not counted"))?;
     }
     Ok(())
 }
@@ -236,7 +246,7 @@ fn settle_volume(
     for (inode, charge, sign) in charges {
         match *inode < volume.counted.bytes {
             true => of_volume.add(*charge, *sign),
-            false => of_volume.inodes += sign,
+            false => of_volume.inodes += if volume.counts(*inode) { *sign } else { 0 },
         }
         if volume.counted.owners.is_some_and(|mark| *inode < mark) {
             for subject in [Subject::User(charge.uid), Subject::Group(charge.gid)] {
@@ -309,7 +319,8 @@ pub(crate) fn count_some(plan: &mut Plan<'_>, id: VolumeId) -> Result<bool, Stop
     let mark = if counts_bytes { volume.counted.bytes } else { volume.counted.owners.unwrap_or(ALL) };
     let (first, end) = keys::of_volume(keys::INODES, id);
     let from = keys::inode(mark).max(first);
-    let some = read::collect_some::<Inode>(plan.view(), &from, &end, COUNTED_MAX)?;
+    // A clone may have been made by this command.
+    let some = read::collect_some::<Inode>(&Snapshots(plan.view()), &from, &end, COUNTED_MAX)?;
     let mark = match some.last() {
         Some((_, last)) if some.len() == COUNTED_MAX => InodeId(last.id.0 + 1),
         Some(_) | None => ALL,
@@ -318,8 +329,10 @@ pub(crate) fn count_some(plan: &mut Plan<'_>, id: VolumeId) -> Result<bool, Stop
     for (_, inode) in &some {
         let charge = Charge::from(inode);
         if counts_bytes {
-            // Inodes were counted before there were quotas.
-            sums.entry(Subject::Volume).or_default().bytes += i128::from(charge.bytes);
+            let of_volume = sums.entry(Subject::Volume).or_default();
+            of_volume.bytes += i128::from(charge.bytes);
+            // Those of other volumes were counted before there were quotas.
+            of_volume.inodes += i64::from(id.is_clone());
         } else {
             for subject in [Subject::User(charge.uid), Subject::Group(charge.gid)] {
                 sums.entry(subject).or_default().add(charge, 1);
@@ -329,6 +342,7 @@ pub(crate) fn count_some(plan: &mut Plan<'_>, id: VolumeId) -> Result<bool, Stop
     for (subject, delta) in sums {
         if subject == Subject::Volume {
             volume.usage.change(delta, now)?;
+            count_inodes(plan, delta.inodes)?;
             continue;
         }
         let key = keys::usage(id, subject);

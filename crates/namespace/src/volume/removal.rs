@@ -10,7 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{VolumeId, change_volumes, forget};
+use super::{VolumeId, change_volumes, forget, quota};
+use crate::clones;
 use crate::files::{self, entry};
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
@@ -20,7 +21,7 @@ use crate::{Error, Inode, InodeId, RECORDS_OF_COMMAND_MAX, Reply, keys, read};
 /// Progress of the removal of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LeftVolume {
-    /// Inodes that are still there.
+    /// Inodes that are still there; 0 of a clone, which has not all that it shows.
     pub inodes: u64,
     /// Next key to look at, in the order of [`TABLES`].
     pub at: Key,
@@ -66,7 +67,12 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], force: bool
         plan.delete(&keys::history(id));
     }
     let (at, _) = keys::of_volume(TABLES[0], id);
-    plan.put(&keys::left_volume(id), &LeftVolume { inodes: volume.usage.inodes, at })?;
+    let mut inodes = volume.usage.inodes;
+    if id.is_clone() {
+        clones::removed(plan, id)?;
+        quota::count_inodes(plan, -(std::mem::take(&mut inodes) as i64))?;
+    }
+    plan.put(&keys::left_volume(id), &LeftVolume { inodes, at })?;
     plan.delete(&keys::left_count(id));
     if remove_some(plan, id)? {
         plan.delete(&keys::left_volume(id));
@@ -95,7 +101,11 @@ pub(crate) fn remove_some(plan: &mut Plan<'_>, id: VolumeId) -> Result<bool, Sto
             return note(plan, id, next).map(|()| false);
         }
     }
-    Ok(true)
+    if !id.is_clone() {
+        return Ok(true);
+    }
+    // Of files of which it had no records.
+    Ok(leftovers::end_states(plan, |tag| keys::of_volume(tag, id))? && clones::forget_marks(plan, id)?)
 }
 
 /// Removes an entry, or an inode with its states and data. Returns false if some of its states are left.

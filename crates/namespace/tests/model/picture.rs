@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use namespace::*;
 use store::View;
 
-use crate::plain::{Plain, PlainDelegation, PlainHistory, Shown};
+use crate::plain::{Plain, PlainDelegation, PlainHistory, PlainOrigin, Shown};
 
 /// What is seen of the world.
 #[derive(Debug, Default, PartialEq)]
@@ -45,6 +45,8 @@ pub struct Picture {
     snapshots: BTreeMap<VolumeId, Vec<Snapshot>>,
     shown: BTreeMap<VolumeId, Vec<Shown>>,
     histories: BTreeMap<VolumeId, History>,
+    objects: BTreeMap<InodeId, Option<InodeId>>,
+    origins: BTreeMap<VolumeId, (VolumeId, u64, u8, bool)>,
 }
 
 /// A state, without what only the machine needs.
@@ -90,6 +92,7 @@ const LATER: Time = Time { seconds: 70, nanoseconds: 0 };
 impl Picture {
     /// `plain` only tells which inodes to ask about besides those that can be reached.
     pub fn of_view(view: &dyn View, plain: &Plain) -> Self {
+        let view = &Snapshots(view);
         let mut picture = Picture {
             inodes_counted: read::counts(view).expect("reads"),
             volumes: read::volumes(view).expect("reads"),
@@ -118,7 +121,6 @@ impl Picture {
                 picture.stripe_policies.insert(id, read::stripe_policy(view, id).expect("reads"));
             }
         }
-        let view = &Snapshots(view);
         let mut names = BTreeMap::new();
         for volume in &picture.volumes {
             let snapshots = read::snapshots(view, volume.id).expect("reads");
@@ -129,12 +131,23 @@ impl Picture {
             let listed: Vec<InodeId> = listed.into_iter().map(|entry| entry.inode).collect();
             assert_eq!(listed, snapshots.iter().map(|one| one.id.root()).collect::<Vec<_>>());
             picture.snapshots.insert(volume.id, snapshots);
+            if let Some(Origin { snapshot, first, depth, stage }) =
+                read::origin(view, volume.id).expect("reads")
+            {
+                let clones = read::clones(view, snapshot).expect("reads");
+                assert!(clones.contains(&volume.id), "{clones:?}");
+                picture.origins.insert(volume.id, (snapshot, first, depth, stage == Stage::Promotes));
+            }
             let history = read::history(view, volume.id).expect("reads");
             picture.histories.insert(volume.id, History { kept: 0, ..history });
             picture.usages.insert(volume.id, read::usages(view, volume.id).expect("reads"));
         }
         for inode in picture.inodes.values() {
             picture.rooms.insert(inode.id, read::room_bytes(view, inode, LATER).expect("reads"));
+            if inode.columns().is_some() {
+                let objects = read::objects(view, inode).expect("reads").map(|objects| objects.id);
+                picture.objects.insert(inode.id, objects);
+            }
         }
         for id in read::clients(view).expect("reads") {
             let client = read::client(view, id).expect("reads").expect("it is listed");
@@ -210,6 +223,10 @@ impl Picture {
         };
         picture.snapshots = plain.volumes.keys().map(|id| (*id, plain.snapshots_of(*id))).collect();
         picture.shown = plain.snapshots.keys().map(|id| (*id, plain.shown(*id))).collect();
+        let origin = |of: &PlainOrigin| (of.snapshot, of.first, of.depth, of.promotes);
+        picture.origins = plain.origins.iter().map(|(id, of)| (*id, origin(of))).collect();
+        let striped = plain.nodes.keys().filter(|id| plain.place(**id) == Some(DataPlace::Striped));
+        picture.objects = striped.map(|id| (*id, plain.live_objects(*id))).collect();
         for id in plain.volumes.keys() {
             let history = plain.histories.get(id).copied().unwrap_or_default();
             let (snapshots, bytes) = (plain.snapshots_of(*id), plain.kept_bytes(*id));
@@ -390,6 +407,8 @@ impl Picture {
             part("chains", &self.chains, &expected.chains),
             part("snapshots", &self.snapshots, &expected.snapshots),
             part("shown", &self.shown, &expected.shown),
+            part("objects", &self.objects, &expected.objects),
+            part("origins", &self.origins, &expected.origins),
             part("histories", &self.histories, &expected.histories),
         ];
         Some(parts.into_iter().flatten().collect())

@@ -5,6 +5,7 @@ mod attributes;
 mod broken;
 mod chains;
 mod clients;
+mod clones;
 mod cluster;
 mod counted;
 mod delegations;

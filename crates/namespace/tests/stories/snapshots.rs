@@ -9,14 +9,14 @@ use crate::counted::Counts;
 use crate::world::*;
 
 impl World {
-    fn snapshot(&mut self, volume: VolumeId, name: &str) -> Snapshot {
+    pub fn snapshot(&mut self, volume: VolumeId, name: &str) -> Snapshot {
         match self.apply(Command::MakeSnapshot { volume, name: name.into() }) {
             Ok(Reply::Snapshot { made: Some(made) }) => made,
             other => panic!("{other:?}"),
         }
     }
 
-    fn remove_snapshot(&mut self, volume: VolumeId, name: &str, force: bool) -> Result<Reply, Error> {
+    pub fn remove_snapshot(&mut self, volume: VolumeId, name: &str, force: bool) -> Result<Reply, Error> {
         let outcome = self.apply(Command::RemoveSnapshot { volume, name: name.into(), force });
         self.remove_leftovers();
         outcome
@@ -36,10 +36,10 @@ impl World {
 }
 
 /// Mode, data and the extended attribute `n` of each path.
-type Tree = BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)>;
+pub type Tree = BTreeMap<String, (u32, Vec<u8>, Option<Vec<u8>>)>;
 
 /// Paths below a directory, with what is there: mode, data and the extended attribute `n`.
-fn tree(view: &dyn View, dir: InodeId) -> Tree {
+pub fn tree(view: &dyn View, dir: InodeId) -> Tree {
     let (mut at, mut tree) = (vec![(String::new(), dir)], BTreeMap::new());
     while let Some((path, dir)) = at.pop() {
         let mut entries = vec![];
@@ -433,4 +433,17 @@ fn a_long_rollback_goes_on_in_bounded_commands_and_nothing_is_changed_meanwhile(
     assert!(!read::rolls_back(&*w.view(), v).expect("reads"));
     assert_eq!(tree(&*w.view(), v.root()), before);
     assert_eq!(check(&*w.view()).expect("checks"), Vec::<String>::new());
+}
+
+#[test]
+fn a_volume_that_was_moved_stays_where_it_is_when_it_is_rolled_back() {
+    let mut w = World::new();
+    let v = w.volume("/v").expect("makes");
+    let d = w.dir("/d");
+    w.snapshot(v, "one");
+    w.rename("/v", "/d/v").expect("moves");
+    w.small_file("/d/v/f");
+    w.roll_back(v, "one", false).expect("rolls back");
+    assert_eq!(w.stat("/d/v").directory().expect("a directory").parent, d);
+    assert_eq!(w.names("/d/v"), Vec::<String>::new());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, Error, Generations, Proposal, Reply, RequestId, Stamp, Time};
+use namespace::{Command, Error, Generations, Proposal, Reply, RequestId, Snapshots, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
 use tokio::time::Instant;
 
@@ -56,7 +56,7 @@ impl Replica {
     /// [`ReplicaError`]. A command whose caller went away may still be carried out.
     pub async fn propose(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
         let view = self.view().map_err(|e| self.failed_by(e.to_string()))?;
-        let generations = Generations::of(&*view, &proposal.command);
+        let generations = Generations::of(&Snapshots(&*view), &proposal.command);
         proposal.generations = generations.map_err(|e| self.failed_by(e.to_string()))?;
         drop(view);
         if proposal.request.is_some() || is_idempotent(&proposal.command) {

@@ -49,7 +49,7 @@ pub(crate) struct Quota {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VolumeRequest {
-    /// `create`, `rename` or `remove`.
+    /// `create`, `rename`, `remove`, `clone` or `promote`.
     pub action: String,
     /// Path of its root.
     pub path: String,
@@ -69,6 +69,18 @@ pub(crate) struct VolumeRequest {
     /// Name of a pool.
     #[serde(default)]
     pub pool: Option<String>,
+    /// With `clone`: of what.
+    #[serde(default)]
+    pub snapshot: Option<SnapshotName>,
+}
+
+/// Name of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SnapshotName {
+    /// Path of its volume.
+    pub volume: String,
+    pub name: String,
 }
 
 /// Volume in the answer to `GET /volumes`.
@@ -89,4 +101,8 @@ pub(crate) struct Volume {
     pub snapshot_bytes: u64,
     /// Time of its creation, in seconds since 1970.
     pub created: Option<i64>,
+    /// Of a clone: `VOLUME@NAME` of the snapshot that it shares data with.
+    pub clone_of: Option<String>,
+    /// True while a clone is promoted.
+    pub is_promoted: bool,
 }

@@ -210,6 +210,9 @@ impl Chooser<'_> {
     }
 
     pub(super) fn command_of_snapshot(&mut self) -> Command {
+        if self.seldom(4) {
+            return self.command_of_clone();
+        }
         let shared = self.plain.nodes.keys().copied().filter(|id| self.plain.is_shared(*id));
         let copying = self.plain.objects.iter().filter_map(|(id, own)| Some((*id, own.copy?.0)));
         match self.pick(3) {
@@ -250,6 +253,18 @@ impl Chooser<'_> {
             _ => (volume, self.name()),
         };
         Command::RemoveSnapshot { volume, name, force: self.pick(2) == 0 }
+    }
+
+    fn command_of_clone(&mut self) -> Command {
+        let clones = self.plain.origins.keys().copied();
+        if self.pick(3) == 2
+            && let Some(volume) = self.any(clones)
+        {
+            return Command::Promote { volume: if self.seldom(6) { VolumeId::FIRST } else { volume } };
+        }
+        let any = self.any(self.plain.snapshots.keys().copied());
+        let snapshot = any.filter(|_| !self.seldom(8)).unwrap_or(VolumeId(1 << 23));
+        Command::MakeClone { snapshot, dir: self.dir(), name: self.name() }
     }
 
     fn set_limits(&mut self) -> Command {

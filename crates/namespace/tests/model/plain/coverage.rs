@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 57] = [
+const COMMANDS: [&str; 59] = [
     "Create",
     "Link",
     "Remove",
@@ -68,15 +68,17 @@ const COMMANDS: [&str; 57] = [
     "MakeSnapshot",
     "SetSchedule",
     "RollBack",
+    "MakeClone",
+    "Promote",
     "CopyObjects",
     "CopiedObjects",
     "RemoveSnapshot",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, `NoXattrRoom`, which
-/// takes 256 KiB, `TooManyVolumes`, `TooManyInodes` and
-/// `TooManySnapshots`; `ReadOnly` has stories of its own.
-const REFUSALS: [&str; 41] = [
+/// takes 256 KiB, `TooManyVolumes`, `TooManyInodes`, `ClonesTooDeep` and
+/// `TooManySnapshots`; `ReadOnly` and `Promotes` have stories of their own.
+const REFUSALS: [&str; 43] = [
     "NoEntry",
     "Exists",
     "Stale",
@@ -118,6 +120,8 @@ const REFUSALS: [&str; 41] = [
     "Quota",
     "HoldsSnapshots",
     "NewerSnapshots",
+    "HoldsClones",
+    "NotClone",
 ];
 
 impl Coverage {

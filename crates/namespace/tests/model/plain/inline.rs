@@ -60,7 +60,9 @@ impl Plain {
     }
 
     pub(super) fn migrate(&mut self, inode: InodeId, made: Option<Placed>) -> Outcome {
-        self.need_file(inode)?;
+        if self.need_file(inode)? == DataPlace::Inline {
+            self.name_objects(inode);
+        }
         let Content::File { place, bytes, layout, epoch, .. } = &mut self.node(inode)?.content else {
             panic!("only files have data")
         };

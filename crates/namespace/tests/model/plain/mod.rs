@@ -5,6 +5,7 @@
 
 mod chains;
 mod clients;
+mod clones;
 mod cluster;
 mod coverage;
 mod delegations;
@@ -21,6 +22,7 @@ mod xattrs;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use clients::{PlainClient, PlainSession};
+pub use clones::{INHERITED, PlainOrigin};
 pub use coverage::Coverage;
 pub use delegations::PlainDelegation;
 use namespace::*;
@@ -44,6 +46,7 @@ pub struct Plain {
     pub volumes: BTreeMap<VolumeId, PlainVolume>,
     pub snapshots: BTreeMap<VolumeId, PlainSnapshot>,
     pub histories: BTreeMap<VolumeId, PlainHistory>,
+    pub origins: BTreeMap<VolumeId, PlainOrigin>,
     /// Of files whose objects were made, or copied, after a snapshot.
     pub objects: BTreeMap<InodeId, PlainObjects>,
     pub kept: Vec<PlainKept>,
@@ -74,6 +77,7 @@ pub struct Plain {
 
     pub next_volume: u32,
     pub next_snapshot: u32,
+    pub next_clone: u32,
     pub next_state: u64,
     pub next_client: u64,
     pub next_session: u32,
@@ -152,7 +156,9 @@ impl Plain {
             histories: BTreeMap::new(),
             objects: BTreeMap::new(),
             kept: vec![],
+            origins: BTreeMap::new(),
             next_snapshot: 1 << 23,
+            next_clone: 1 << 22,
             volumes: BTreeMap::from([(VolumeId(0), PlainVolume::new(3, stamp.time))]),
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -222,7 +228,10 @@ impl Plain {
                 reply
             }
             Ok(reply) => match self.settle(&before, is_limited(command)) {
-                Ok(()) => reply,
+                Ok(()) => {
+                    self.end_promotions();
+                    reply
+                }
                 Err(error) => {
                     *self = before;
                     Reply::Refused(error)
@@ -317,6 +326,8 @@ impl Plain {
             Command::RemoveVolume { dir, name, force } => self.remove_volume(dir, &name, force),
             Command::SetLimits { volume, subject, limits } => self.set_limits(volume, subject, limits),
             Command::MakeSnapshot { volume, name } => self.make_snapshot(volume, &name),
+            Command::MakeClone { snapshot, dir, name } => self.make_clone(snapshot, dir, &name),
+            Command::Promote { volume } => self.promote(volume),
             Command::RollBack { volume, name, force } => self.roll_back(volume, &name, force),
             Command::SetSchedule { volume, schedule } => self.set_schedule(volume, schedule),
             Command::CopyObjects { inode } => self.copy_objects(inode),

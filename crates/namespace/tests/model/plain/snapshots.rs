@@ -5,7 +5,7 @@ use namespace::*;
 use super::volumes::used;
 
 const DEFAULT_POOL_ID: PoolId = PoolId(0);
-use super::{Content, Outcome, Plain, PlainDelegation};
+use super::{Content, INHERITED, Outcome, Plain, PlainDelegation};
 
 /// An inode that a snapshot shows, with its entries, its data, and the number of its objects.
 pub type Shown = (Inode, Vec<Entry>, Vec<u8>, Option<InodeId>);
@@ -52,7 +52,10 @@ pub struct PlainKept {
 
 impl Plain {
     pub fn own(&self, inode: InodeId) -> PlainObjects {
-        self.objects.get(&inode).copied().unwrap_or(PlainObjects { id: inode, version: 0, copy: None })
+        let number = inode.0 & ((1 << 40) - 1);
+        let is_inherited = self.origins.get(&inode.volume()).is_some_and(|origin| number < origin.first);
+        let id = if is_inherited { INHERITED } else { inode };
+        self.objects.get(&inode).copied().unwrap_or(PlainObjects { id, version: 0, copy: None })
     }
 
     fn newest(&self, volume: VolumeId) -> u32 {
@@ -60,7 +63,9 @@ impl Plain {
     }
 
     pub fn is_shared(&self, inode: InodeId) -> bool {
-        self.place(inode) == Some(DataPlace::Striped) && self.own(inode).version < self.newest(inode.volume())
+        let own = self.own(inode);
+        let is_shown = own.id == INHERITED || own.version < self.newest(inode.volume());
+        self.place(inode) == Some(DataPlace::Striped) && is_shown
     }
 
     pub(super) fn have_own_objects(&self, inode: InodeId) -> Result<(), Error> {
@@ -78,10 +83,19 @@ impl Plain {
     }
 
     pub(super) fn objects_made(&mut self, inode: InodeId) {
+        self.name_objects(inode);
         let version = self.histories.get(&inode.volume()).map_or(0, |history| history.last);
         if version > 0 {
             let id = self.own(inode).id;
             self.objects.insert(inode, PlainObjects { id, version, copy: None });
+        }
+    }
+
+    /// Objects of its own for a file that has none.
+    pub(super) fn name_objects(&mut self, inode: InodeId) {
+        if self.own(inode).id == INHERITED {
+            let version = self.histories.get(&inode.volume()).map_or(0, |history| history.last);
+            self.objects.insert(inode, PlainObjects { id: inode, version, copy: None });
         }
     }
 
@@ -129,9 +143,11 @@ impl Plain {
         let all = self.snapshots_of(inode.volume());
         let is_unchanged = all.iter().any(|one| (own.version + 1..=newest).contains(&one.version));
         let layout = self.layout_of(inode).expect("a file");
-        if is_unchanged {
-            self.keep_objects(inode);
-            let version = self.histories[&inode.volume()].last;
+        if own.id == INHERITED || is_unchanged {
+            if own.id != INHERITED {
+                self.keep_objects(inode);
+            }
+            let version = self.histories.get(&inode.volume()).map_or(0, |history| history.last);
             own = PlainObjects { id: copy, version, copy: None };
             self.space_changed(inode);
         } else {
@@ -169,7 +185,9 @@ impl Plain {
             self.defer(copy, generation, layout, DeferredKind::Remove);
         }
         self.deferred.retain(|_, op| op.inode != id || op.kind == DeferredKind::Remove);
-        if self.is_shared(id) {
+        if own.id == INHERITED {
+            // They are the origin's.
+        } else if self.is_shared(id) {
             self.keep_objects(id);
         } else {
             self.defer(own.id, generation, layout, DeferredKind::Remove);
@@ -216,7 +234,11 @@ impl Plain {
     }
 
     /// Number in the names of the objects that a snapshot shows of a file; none while they are being truncated.
-    fn shown_objects(&self, snapshot: &Snapshot, file: InodeId) -> Option<InodeId> {
+    pub(super) fn shown_objects(&self, snapshot: &Snapshot, file: InodeId) -> Option<InodeId> {
+        let then = &self.snapshots[&snapshot.id].then;
+        if then.own(file).id == INHERITED {
+            return self.inherited_objects(then.origins[&file.volume()], file);
+        }
         let shows =
             |kept: &&PlainKept| kept.file == file && (kept.from + 1..=kept.until).contains(&snapshot.version);
         match self.kept.iter().find(shows) {
@@ -241,6 +263,9 @@ impl Plain {
         }
         if self.snapshots_of(volume).iter().any(|snapshot| snapshot.name == name) {
             return Err(Error::Exists);
+        }
+        if self.origins.get(&volume).is_some_and(|origin| origin.promotes) {
+            return Err(Error::Promotes);
         }
         if self.is_written(volume) {
             let quiet_until = Time { seconds: self.now.seconds + 10, ..self.now };
@@ -270,6 +295,9 @@ impl Plain {
     pub(super) fn remove_snapshot(&mut self, volume: VolumeId, name: &[u8], force: bool) -> Outcome {
         let all = self.snapshots_of(volume);
         let found = all.iter().find(|snapshot| snapshot.name == name).ok_or(Error::NoEntry)?;
+        if !self.clones_of(found.id).is_empty() {
+            return Err(Error::HoldsClones);
+        }
         if !force && self.opens.values().any(|open| open.inode.volume() == found.id) {
             return Err(Error::FilesOpen);
         }
@@ -350,6 +378,8 @@ impl Plain {
                     self.lose_names(id, was);
                     let own = PlainObjects { id: kept.objects, version: kept.from, copy: None };
                     self.objects.insert(id, own);
+                } else if is_there && id.volume().is_clone() && self.own(id).version >= version {
+                    self.lose_names(id, was); // the origin's are shown again
                 }
             } else {
                 *place = DataPlace::Inline;
@@ -388,7 +418,8 @@ impl Plain {
         if let Some(DataPlace::Striped | DataPlace::Migrating) = place {
             let (own, layout) = (self.own(id), self.layout_of(id).expect("a file"));
             let generation = self.nodes[&id].generation;
-            for objects in [Some(own.id), own.copy.map(|(copy, _)| copy)].into_iter().flatten() {
+            let name = Some(own.id).filter(|name| *name != INHERITED);
+            for objects in [name, own.copy.map(|(copy, _)| copy)].into_iter().flatten() {
                 self.defer(objects, generation, layout, DeferredKind::Remove);
             }
             self.deferred.retain(|_, op| op.inode != id || op.kind == DeferredKind::Remove);

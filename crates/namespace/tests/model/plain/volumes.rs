@@ -224,6 +224,7 @@ impl Plain {
             self.lose(id);
         }
         self.volumes.remove(&volume);
+        self.origins.remove(&volume);
         Ok(Reply::Removed { inode: removed, dir })
     }
 
