@@ -364,3 +364,32 @@ fn a_volume_is_rolled_back_while_the_leader_is_killed() {
     ash.run("cd /; rm -r /mnt/h/v/*; sync");
     until("no object is left", || objects(cluster.folder()) == 0);
 }
+
+#[test]
+fn a_client_that_died_with_a_layout_holds_a_snapshot_up_for_its_lease_and_no_other_client() {
+    let lab = Lab::open();
+    let cluster = Cluster::separate(&lab, 2);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    for client in [&ash, &elm] {
+        cluster.mount(client, "vers=4.2");
+    }
+    ash.spawn(
+        "exec 5>/mnt/h/data; head -c 8M /dev/urandom >&5; sync -f /mnt/h/data; touch /tmp/synced; sleep 600",
+    );
+    ash.run("until [ -e /tmp/synced ]; do sleep 0.05; done");
+    let sum = elm.run("sha256sum </mnt/h/data");
+    drop(ash);
+    // It says what it waits for, and is not made behind a client that may write.
+    let why =
+        cluster.try_admin(&["snapshot", "create", "/@one", "--timeout", "1"]).expect_err("it is too early");
+    assert!(why.contains("not done") && why.contains("lease"), "{why}");
+    // Others go on through metaservers, and with files that are not in columns yet.
+    let mut work = Work::begin(&elm, "everything", stalls::EVERYTHING, &["/mnt/h/everything"]);
+    work.does_more(1);
+    cluster.admin(&["snapshot", "create", "/@one", "--timeout", "180"]);
+    work.does_more(1);
+    work.end();
+    assert_eq!(elm.run("sha256sum </mnt/h/.snapshot/one/data"), sum);
+    elm.run("echo x >>/mnt/h/data; sync -f /mnt/h/data");
+    assert_eq!(elm.run("sha256sum </mnt/h/.snapshot/one/data"), sum);
+}

@@ -66,7 +66,8 @@ pub(crate) enum VolumeCommand {
     },
     /// Make a volume that begins as a snapshot, and shares its data until they are written
     Clone {
-        /// Path of a volume and name of a snapshot of it, such as /home@monday
+        /// Path of a volume, and name of a snapshot of it
+        #[arg(value_name = "VOLUME@NAME")]
         snapshot: String,
         /// Path of the clone's root: a new name in a directory that is there
         path: String,

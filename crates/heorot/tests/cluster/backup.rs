@@ -14,7 +14,7 @@ const FILES: usize = 60;
 /// Sizes of files: some have inline data, some have objects.
 const SIZES: [usize; 3] = [0, 900, 150 << 10];
 
-fn up(dir: &Path, ip: Ipv4Addr) -> Process {
+pub fn up(dir: &Path, ip: Ipv4Addr) -> Process {
     let (listen, admin, data) =
         (format!("{ip}:{PORT}"), format!("{ip}:{ADMIN_PORT}"), dir.display().to_string());
     let args = ["up", "--data", &data, "--data-servers", "2", "--listen", &listen, "--admin", &admin];
@@ -25,13 +25,13 @@ fn up(dir: &Path, ip: Ipv4Addr) -> Process {
     process
 }
 
-async fn write(client: &Client, path: &str, data: Vec<u8>) {
+pub async fn write(client: &Client, path: &str, data: Vec<u8>) {
     let file = client.create_path(path, Some(0o640)).await.unwrap_or_else(|e| panic!("create {path}: {e}"));
     nfs_rs::write_all(&**client, file.fh.clone(), 0, Bytes::from(data)).await.unwrap();
     client.close(file.fh).await.unwrap();
 }
 
-fn content(n: usize) -> Vec<u8> {
+pub fn content(n: usize) -> Vec<u8> {
     (0..SIZES[n % SIZES.len()]).map(|at| (at * 7 + n) as u8).collect()
 }
 
@@ -49,6 +49,44 @@ async fn tree(client: &Client, dir: &str) -> Vec<String> {
     all
 }
 
+/// A volume, its snapshot, and a clone of that.
+const VOLUMES: [&str; 3] = ["vol", "vol/.snapshot/s", "clone"];
+
+/// Changes the beginning of a file, which may be shared.
+pub async fn overwrite(client: &Client, path: &str) {
+    let file =
+        client.open_path(path, nfs_rs::OPEN_WRITE).await.unwrap_or_else(|e| panic!("open {path}: {e}"));
+    nfs_rs::write_all(&**client, file.fh.clone(), 0, Bytes::from_static(b"other data")).await.unwrap();
+    client.close(file.fh).await.unwrap();
+}
+
+/// Names, attributes and data of the trees below these directories.
+pub async fn trees(client: &Client, dirs: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let mut all = vec![];
+    for dir in dirs {
+        for entry in tree(client, dir).await {
+            let path = entry.split_once(": ").expect("a path").0.to_owned();
+            all.push((entry, read(client, &path).await));
+        }
+    }
+    all
+}
+
+async fn read(client: &Client, path: &str) -> Vec<u8> {
+    let file =
+        client.open_path(path, nfs_rs::OPEN_READ).await.unwrap_or_else(|e| panic!("open {path}: {e}")).fh;
+    let mut data = vec![];
+    loop {
+        let more = client.read(file.clone(), data.len() as u64, 64 << 10).await.unwrap();
+        if more.is_empty() {
+            break;
+        }
+        data.extend(more);
+    }
+    client.close(file).await.unwrap();
+    data
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attributes() {
     let (place, ip) = (tempfile::tempdir().unwrap(), own_ip());
@@ -63,6 +101,22 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     client.symlink_path("f000", "still/link").await.unwrap();
     let before = tree(&client, "still").await;
     assert_eq!(before.len(), FILES + 1);
+
+    // A volume with a limit, a snapshot, and a clone of it; each of the three has a file of its own data.
+    ask(ip, &["volume", "create", "/vol"]).unwrap();
+    ask(ip, &["quota", "set", "/vol", "--files", "1000"]).unwrap();
+    for n in 0..4 {
+        write(&client, &format!("vol/f{n}"), content(n + 1)).await;
+    }
+    ask(ip, &["snapshot", "create", "/vol@s"]).unwrap();
+    ask(ip, &["volume", "clone", "/vol@s", "/clone"]).unwrap();
+    overwrite(&client, "vol/f1").await;
+    overwrite(&client, "clone/f3").await;
+    client.remove_path("clone/f0").await.unwrap();
+    let volumes = trees(&client, &VOLUMES).await;
+    let kept =
+        |ip| (ask(ip, &["quota", "report"]).unwrap(), ask(ip, &["snapshot", "list", "--json"]).unwrap());
+    let kept_before = kept(ip);
 
     // An open file without a name must be gone after the restore, and its objects too.
     let open = client.create_path("unlinked", Some(0o600)).await.unwrap();
@@ -94,6 +148,8 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     load.await.unwrap();
     // Written after the backup: not in it.
     write(&client, "still/later", content(1)).await;
+    // What was shared then is copied before it is written.
+    overwrite(&client, "clone/f1").await;
     client.close(open.fh).await.unwrap();
     client.umount().await.unwrap();
     assert_eq!(server.stop().code(), Some(0));
@@ -130,14 +186,12 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     let client = mount(ip).await;
     assert_eq!(tree(&client, "still").await, before);
     for n in 0..FILES {
-        let file = client.open_path(&format!("still/f{n:03}"), nfs_rs::OPEN_READ).await.unwrap().fh;
-        let mut data = vec![];
-        while data.len() < content(n).len() {
-            data.extend(client.read(file.clone(), data.len() as u64, 64 << 10).await.unwrap());
-        }
+        let data = read(&client, &format!("still/f{n:03}")).await;
         assert!(data == content(n), "f{n:03}: {} bytes", data.len());
-        client.close(file).await.unwrap();
     }
+    assert_eq!(trees(&client, &VOLUMES).await, volumes);
+    assert_eq!(kept(ip), kept_before);
+    overwrite(&client, "clone/f1").await;
     let busy = tree(&client, "busy").await.len();
     assert!((at_least..=at_most).contains(&busy), "{at_least} <= {busy} <= {at_most}");
     let nodes = ask(ip, &["node", "list"]).unwrap();

@@ -3,6 +3,7 @@
 mod admission;
 mod backup;
 mod balance;
+mod before;
 mod clocks;
 mod damaged_blocks;
 mod dead_data_servers;

@@ -3,6 +3,7 @@
 #[path = "../process/places.rs"]
 pub mod places;
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,11 @@ pub fn own_ip() -> Ipv4Addr {
     Ipv4Addr::new(127, high | 1, low, NEXT.fetch_add(1, Ordering::Relaxed) as u8)
 }
 
+/// The program; HEOROT_OLD_BIN: another version of it.
+fn program() -> OsString {
+    std::env::var_os("HEOROT_OLD_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_heorot").into())
+}
+
 /// Process, killed at the end of its test if it still runs.
 pub struct Process {
     child: Child,
@@ -49,7 +55,7 @@ impl Process {
     pub fn start_with(args: &[&str], log: &Path, environment: &[(&str, &str)]) -> Self {
         places::note(args);
         let out = std::fs::File::options().create(true).append(true).open(log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
+        let mut command = Command::new(program());
         command.args(args).env("HEOROT_LOG", "info").envs(environment.iter().copied()).stdin(Stdio::null());
         let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
         Self { child, log: log.to_owned() }
@@ -116,7 +122,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
 /// Runs `heorot ARGS`: returns its output, or its error line.
 pub fn run(args: &[&str]) -> Result<String, String> {
     let Output { status, stdout, stderr } =
-        Command::new(env!("CARGO_BIN_EXE_heorot")).args(args).env("HEOROT_LOG", "off").output().unwrap();
+        Command::new(program()).args(args).env("HEOROT_LOG", "off").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
     // The exit status of `heorot status` is the verdict of the cluster.
     let is_answer = status.success() || args.first() == Some(&"status") && !stdout.is_empty();
