@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use lab::Kernel;
+use lab::{Diskless, Kernel};
 
 use crate::{Client, must};
 
@@ -51,6 +51,12 @@ impl Lab {
     #[track_caller]
     pub fn client_with(&self, kernel: Kernel, name: &str) -> Client {
         self.boot(kernel, name, None)
+    }
+
+    /// Boots a machine whose root is not this one's.
+    #[track_caller]
+    pub fn diskless(&self, name: &str, diskless: &Diskless) -> Client {
+        Client::booted(must(self.0.diskless(Kernel::Uml, name, CLIENT_MEMORY_MIB, diskless)))
     }
 
     #[track_caller]

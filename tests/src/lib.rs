@@ -19,6 +19,7 @@ mod cpu;
 mod dice;
 pub mod documents;
 mod ganesha;
+pub mod image;
 pub mod kills;
 mod lab;
 mod load;

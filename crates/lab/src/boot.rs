@@ -22,7 +22,21 @@ pub(crate) struct Boot<'a> {
     pub(crate) tap: &'a str,
     /// Folder for files of the machine on the host.
     pub(crate) folder: &'a Path,
+    /// None: its root is the host's.
+    pub(crate) diskless: Option<&'a Diskless>,
 }
+
+/// What a machine boots whose root is not the host's. Only its scripts, and their output, are the host's files.
+#[derive(Debug, Clone)]
+pub struct Diskless {
+    /// The initramfs, which finds the root.
+    pub initramfs: PathBuf,
+    /// What tells it where the root is: words of the kernel's command line.
+    pub words: Vec<String>,
+}
+
+/// Path of `init.sh` in the root of a diskless machine.
+pub const DISKLESS_INIT: &str = "/sbin/lab-init";
 
 impl Boot<'_> {
     /// Path of the init program, the same on the host and in the machine.
@@ -45,6 +59,9 @@ impl Boot<'_> {
                 command.args(["taskset", "--cpu-list", &processor::next()?.to_string()]);
                 self.uml_program(&mut command)?;
                 self.uml(&mut command)?;
+            }
+            Kernel::QemuTrixie if self.diskless.is_some() => {
+                return Err(Error::Impossible(format!("{} has no diskless machines yet", self.kernel)));
             }
             Kernel::QemuTrixie => {
                 crate::command::require(QEMU)?;
@@ -79,7 +96,7 @@ impl Boot<'_> {
         let (tap, mac) = (self.tap, self.mac());
         command
             .arg(format!("mem={}M", self.memory_mib))
-            .args(["root=/dev/root", "rootfstype=hostfs", "ro"])
+            .args(self.root())
             .arg(format!("uml_dir={}/", self.folder.join("uml").display()))
             .arg(format!("umid={}", self.name))
             .args(self.words("/dev/tty0")?)
@@ -87,6 +104,15 @@ impl Boot<'_> {
             .args(["con=null", "con0=fd:0,fd:1", "con1=null,fd:2", "console=tty1", "panic=-1"])
             .env("TMPDIR", "/dev/shm");
         Ok(())
+    }
+
+    /// Words for the root of a machine of User Mode Linux.
+    fn root(&self) -> Vec<String> {
+        let Some(Diskless { initramfs, words }) = self.diskless else {
+            return ["root=/dev/root", "rootfstype=hostfs", "ro"].map(Into::into).into();
+        };
+        let network = format!("ip={}:::255.255.255.0:{}:vec0:off", self.address, self.name);
+        [&[format!("initrd={}", initramfs.display()), network], words.as_slice()].concat()
     }
 
     fn qemu(&self, command: &mut Command) -> Result<()> {
@@ -122,15 +148,20 @@ impl Boot<'_> {
     }
 
     /// Words for `init.sh`; [`crate::remove_those_of_the_dead`] also finds the process by them.
-    fn words(&self, line: &str) -> Result<[String; 6]> {
-        Ok([
-            format!("init={}", self.init().display()),
+    fn words(&self, line: &str) -> Result<Vec<String>> {
+        let diskless = self.diskless.map(|_| "diskless".to_owned());
+        let words = [
+            match self.diskless {
+                Some(_) => format!("init={DISKLESS_INIT}"),
+                None => format!("init={}", self.init().display()),
+            },
             format!("name={}", self.name),
             format!("address={}/24", self.address),
             format!("exchange={}", self.exchange().display()),
             format!("modules={}", self.kernel.modules()?.display()),
             format!("line={line}"),
-        ])
+        ];
+        Ok(words.into_iter().chain(diskless).collect())
     }
 
     /// MAC address: locally administered, unique as the IP address in it.

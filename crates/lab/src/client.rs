@@ -28,7 +28,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::boot::Boot;
 use crate::{Error, Result, interrupt};
 
-const INIT: &str = include_str!("init.sh");
+/// Process 1 of client machines.
+pub const INIT: &str = include_str!("init.sh");
 const BOOT_TIMEOUT: Duration = Duration::from_secs(300); // 1 to 3 s on a quiet machine, 20 s where QEMU translates
 const SIGNAL_POLL: Duration = Duration::from_millis(200); // how soon a wait notices Ctrl-C
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);

@@ -7,36 +7,52 @@
 #   look 7  tell what 7 is doing, into /folder/7.look; the answer is: seen 7
 #   kill 7  kill 7 and what it started
 # and ends when the line closes, so that a client machine does not outlive the test that booted it.
+# With the word `diskless` its root is another one, which an initramfs has found; then it has its network already.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C TERM=dumb
 
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
+mountpoint -q /proc || mount -t proc proc /proc
+mountpoint -q /sys || mount -t sysfs sysfs /sys
+for word in $(cat /proc/cmdline); do
+    case $word in
+        diskless) diskless=yes ;;
+        exchange=* | name=* | line=*) export "${word?}" ;;
+    esac
+done
 mountpoint -q /dev || mount -t devtmpfs devtmpfs /dev
 exec 3<>"$line" </dev/null >/dev/console 2>&1
 stty raw -echo <&3
 
 mkdir -p /dev/shm
-ln -s /proc/self/fd /dev/fd
-for folder in /dev/shm /tmp /run /mnt; do mount -t tmpfs tmpfs $folder; done
-if grep -q hostfs /proc/filesystems; then
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+for folder in /dev/shm /tmp /run /mnt; do
+    # An initramfs has mounted /run, and what the root is made of is there.
+    mountpoint -q $folder || mount -t tmpfs tmpfs $folder
+done
+if [ -n "${diskless:-}" ]; then
+    mkdir -p /run/exchange
+    mount -t hostfs -o "$exchange" none /run/exchange || poweroff -f
+    exchange=/run/exchange
+elif grep -q hostfs /proc/filesystems; then
     mount -t hostfs -o "$exchange" none "$exchange" || poweroff -f
 else
     mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=none exchange "$exchange" || poweroff -f
 fi
 # The kernel itself starts modprobe, too, which looks there.
-mount --bind "$modules" /lib/modules || poweroff -f
+[ -n "${diskless:-}" ] || mount --bind "$modules" /lib/modules || poweroff -f
 chmod 1777 /tmp /dev/shm
 cd /tmp || poweroff -f
 
-# A client is told apart by its host name alone: two with one name are one client to a v4 server.
-echo "$name" >/proc/sys/kernel/hostname
 ip link set lo up
-# User Mode Linux calls its first interface vec0, other kernels eth0: scripts know one name.
-[ -e /sys/class/net/vec0 ] || ip link set eth0 name vec0
-ip addr add "$address" dev vec0
-ip link set vec0 up
-modprobe nfs nfs4_unique_id="$name"
-modprobe -a nfsv4 nfsv3
+if [ -z "${diskless:-}" ]; then
+    # A client is told apart by its host name alone: two with one name are one client to a v4 server.
+    echo "$name" >/proc/sys/kernel/hostname
+    # User Mode Linux calls its first interface vec0, other kernels eth0: scripts know one name.
+    [ -e /sys/class/net/vec0 ] || ip link set eth0 name vec0
+    ip addr add "$address" dev vec0
+    ip link set vec0 up
+    modprobe nfs nfs4_unique_id="$name"
+    modprobe -a nfsv4 nfsv3
+fi
 
 run() {
     # A session of its own, so that kill reaches all of it. Output stays in memory until the end: the exchange folder

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tempfile::TempDir;
 
-use crate::boot::Boot;
+use crate::boot::{Boot, Diskless};
 use crate::command::{ip, require};
 use crate::remains::{self, FOLDER_PREFIX, FOLDERS, bridge};
 use crate::{Client, Error, Kernel, Link, Result};
@@ -76,6 +76,32 @@ impl Lab {
     /// # Errors
     /// When the kernel is not installed, a command fails, or the addresses are used up.
     pub fn client(&self, kernel: Kernel, name: &str, memory_mib: u32, link: Option<Link>) -> Result<Client> {
+        self.boot(kernel, name, memory_mib, link, None)
+    }
+
+    /// Like [`Lab::client`], for a machine whose root is not the host's. Its name may be that of one that was dropped: then
+    /// it is the same machine, at another address.
+    ///
+    /// # Errors
+    /// As [`Lab::client`].
+    pub fn diskless(
+        &self,
+        kernel: Kernel,
+        name: &str,
+        memory_mib: u32,
+        diskless: &Diskless,
+    ) -> Result<Client> {
+        self.boot(kernel, name, memory_mib, None, Some(diskless))
+    }
+
+    fn boot(
+        &self,
+        kernel: Kernel,
+        name: &str,
+        memory_mib: u32,
+        link: Option<Link>,
+        diskless: Option<&Diskless>,
+    ) -> Result<Client> {
         let number = take_turn(&self.next_client, &CLIENTS, "clients")?;
         let tap = format!("{}c{number}", bridge(self.subnet));
         ip(&format!("tuntap add {tap} mode tap"))?;
@@ -86,7 +112,7 @@ impl Lab {
             link.shape_entering(&tap, &format!("{}i{number}", bridge(self.subnet)))?;
         }
         let (address, folder) = (self.host(number), &self.folder().join(name));
-        Client::boot(&Boot { kernel, name, address, memory_mib, tap: &tap, folder })
+        Client::boot(&Boot { kernel, name, address, memory_mib, tap: &tap, folder, diskless })
     }
 
     /// Makes a namespace for a server, on a link of its own.

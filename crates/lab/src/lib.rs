@@ -36,7 +36,8 @@ pub mod stream;
 pub mod table;
 mod xstate;
 
-pub use client::{Client, Output, Running};
+pub use boot::{DISKLESS_INIT, Diskless};
+pub use client::{Client, INIT, Output, Running};
 pub use cpu::cpu_seconds;
 pub use error::{Error, Result};
 pub use ganesha::Ganesha;

@@ -114,8 +114,12 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     overwrite(&client, "clone/f3").await;
     client.remove_path("clone/f0").await.unwrap();
     let volumes = trees(&client, &VOLUMES).await;
-    let kept =
-        |ip| (ask(ip, &["quota", "report"]).unwrap(), ask(ip, &["snapshot", "list", "--json"]).unwrap());
+    let kept = |ip| {
+        ["quota report /vol", "quota report /clone", "snapshot list --json"].map(|question| {
+            let words: Vec<&str> = question.split(' ').collect();
+            ask(ip, &words).unwrap()
+        })
+    };
     let kept_before = kept(ip);
 
     // An open file without a name must be gone after the restore, and its objects too.

@@ -1,0 +1,89 @@
+//! Image of a diskless machine, and the initramfs that finds it: a shell, a compiler, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs of this machine that the image has, with the libraries that they need.
+const PROGRAMS: [&str; 2] = ["/usr/bin/bash", "/usr/bin/tcc"];
+/// What the compiler reads.
+const COMPILER_FILES: [&str; 9] = [
+    "/usr/include",
+    "/usr/lib/x86_64-linux-gnu/tcc",
+    "/usr/lib/x86_64-linux-gnu/crt1.o",
+    "/usr/lib/x86_64-linux-gnu/crti.o",
+    "/usr/lib/x86_64-linux-gnu/crtn.o",
+    "/usr/lib/x86_64-linux-gnu/libc.so",
+    "/usr/lib/x86_64-linux-gnu/libc.so.6",
+    "/usr/lib/x86_64-linux-gnu/libc_nonshared.a",
+    "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
+];
+/// Modules of User Mode Linux's kernel.
+const MODULES: &str = "/usr/lib/uml/modules";
+
+/// Runs a script, as root of this machine.
+#[track_caller]
+fn sh(script: &str) -> String {
+    let output =
+        Command::new("bash").args(["-eu", "-o", "pipefail", "-c", script]).output().expect("bash runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}: {}\n{said}", output.status);
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Makes the image in a new folder.
+///
+/// # Panics
+/// If a program of `make setup` is missing.
+#[track_caller]
+pub fn make_image(folder: &Path) {
+    for dir in ["usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "var/lib", "root"] {
+        fs::create_dir_all(folder.join(dir)).expect("a folder");
+    }
+    for dir in ["proc", "sys", "dev", "run", "tmp", "mnt"] {
+        fs::create_dir(folder.join(dir)).expect("a folder");
+    }
+    for (name, to) in [("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("lib64", "usr/lib64")] {
+        symlink(to, folder.join(name)).expect("a link");
+    }
+    let into = folder.display();
+    for program in PROGRAMS {
+        sh(&format!("cp --parents -L {program} {into}"));
+        sh(&format!(
+            "ldd {program} | grep -o '/[^ ]*' | while read -r library; do cp --parents -L $library {into}; done"
+        ));
+    }
+    // tcc opens its library by name.
+    sh(&format!(
+        "cp /bin/busybox {into}/bin/; for applet in $(busybox --list); do [ -e {into}/bin/$applet ] || ln -s busybox \
+         {into}/bin/$applet; done; cp -a --parents {} {into}",
+        COMPILER_FILES.join(" ")
+    ));
+    let init = folder.join(lab::DISKLESS_INIT.trim_start_matches('/'));
+    fs::write(&init, lab::INIT).expect("a file");
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).expect("a program");
+    fs::write(folder.join("etc/passwd"), "root:x:0:0:root:/root:/bin/bash\n").expect("a file");
+    fs::write(folder.join("etc/version"), "1\n").expect("a file");
+}
+
+/// Makes an initramfs for User Mode Linux with the hook and the script of `boot/initramfs-tools`, and returns its path.
+///
+/// # Panics
+/// If a program of `make setup` is missing.
+#[track_caller]
+pub fn make_initramfs(folder: &Path) -> PathBuf {
+    let (conf, made) = (folder.join("initramfs-tools"), folder.join("initramfs"));
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot/initramfs-tools");
+    // mkinitramfs looks for modules in /lib/modules: in a mount namespace of its own they are there.
+    sh(&format!(
+        "mkdir -p {conf}/conf.d {conf}/hooks {conf}/scripts; cp -r {ours}/hooks {ours}/scripts {conf}/
+         printf 'MODULES=list\\nBUSYBOX=y\\nCOMPRESS=gzip\\nKEYMAP=n\\nDEVICE=\\n' >{conf}/initramfs.conf; : >{conf}/modules
+         unshare --mount bash -eu -c 'mount --bind {MODULES} /lib/modules
+             mkinitramfs -d {conf} -o {made} \"$(ls {MODULES} | head -1)\"'",
+        conf = conf.display(),
+        ours = ours.display(),
+        made = made.display(),
+    ));
+    made
+}
