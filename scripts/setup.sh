@@ -19,6 +19,9 @@ for_tests=(
     "e2fsprogs:mkfs.ext4: a file system that turns read-only at an error, as the disk of a data server"
     "xfsprogs:mkfs.xfs: a file system that can share data between files, to test reflinks on"
     "faketime:libfaketime, a clock that goes wrong under one server of a test"
+    "initramfs-tools-core:mkinitramfs: the initramfs of machines without a disk"
+    "busybox-static:busybox: programs of such a machine, and of its initramfs"
+    "tcc:a compiler for such a machine, small enough for a test"
     "systemd:systemd-analyze: judges how much the example of a unit may do"
 )
 [ "${1:-}" = demo ] || needed+=("${for_tests[@]}")

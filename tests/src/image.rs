@@ -75,12 +75,14 @@ pub fn make_image(folder: &Path) {
 pub fn make_initramfs(folder: &Path) -> PathBuf {
     let (conf, made) = (folder.join("initramfs-tools"), folder.join("initramfs"));
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot/initramfs-tools");
-    // mkinitramfs looks for modules in /lib/modules: in a mount namespace of its own they are there.
+    // mkinitramfs looks for modules in /lib/modules, and for what the kernel can do in /boot: in a mount namespace of its own
+    // they are there.
     sh(&format!(
-        "mkdir -p {conf}/conf.d {conf}/hooks {conf}/scripts; cp -r {ours}/hooks {ours}/scripts {conf}/
-         printf 'MODULES=list\\nBUSYBOX=y\\nCOMPRESS=gzip\\nKEYMAP=n\\nDEVICE=\\n' >{conf}/initramfs.conf; : >{conf}/modules
-         unshare --mount bash -eu -c 'mount --bind {MODULES} /lib/modules
-             mkinitramfs -d {conf} -o {made} \"$(ls {MODULES} | head -1)\"'",
+        "mkdir -p {conf}/boot; cp -r {ours}/hooks {ours}/scripts {conf}/; release=$(ls {MODULES} | head -1)
+         printf 'MODULES=list\nBUSYBOX=y\nCOMPRESS=gzip\nKEYMAP=n\nDEVICE=\n' >{conf}/initramfs.conf; : >{conf}/modules
+         mkdir {conf}/conf.d; linux.uml --showconfig >{conf}/boot/config-$release
+         unshare --mount bash -eu -c \"mount --bind {MODULES} /lib/modules; mount --bind {conf}/boot /boot
+             mkinitramfs -d {conf} -o {made} $release\"",
         conf = conf.display(),
         ours = ours.display(),
         made = made.display(),

@@ -19,6 +19,7 @@ mod data_server_away;
 mod data_server_restarts;
 mod data_servers_rolling;
 mod delegations;
+mod diskless;
 mod everyday;
 mod expansion;
 mod exports;
