@@ -8,8 +8,7 @@ use std::process::Command;
 /// Programs of this machine that the image has, with the libraries that they need.
 const PROGRAMS: [&str; 2] = ["/usr/bin/bash", "/usr/bin/tcc"];
 /// What the compiler reads.
-const COMPILER_FILES: [&str; 9] = [
-    "/usr/include",
+const COMPILER_FILES: [&str; 8] = [
     "/usr/lib/x86_64-linux-gnu/tcc",
     "/usr/lib/x86_64-linux-gnu/crt1.o",
     "/usr/lib/x86_64-linux-gnu/crti.o",
@@ -54,7 +53,9 @@ pub fn make_image(folder: &Path) {
             "ldd {program} | grep -o '/[^ ]*' | while read -r library; do cp --parents -L $library {into}; done"
         ));
     }
-    // tcc opens its library by name.
+    sh(&format!(
+        "echo '#include <stdio.h>' | tcc -E - | grep -o '/usr/include/[^\"]*' | sort -u | xargs cp -L --parents -t {into}"
+    ));
     sh(&format!(
         "cp /bin/busybox {into}/bin/; for applet in $(busybox --list); do [ -e {into}/bin/$applet ] || ln -s busybox \
          {into}/bin/$applet; done; cp -a --parents {} {into}",

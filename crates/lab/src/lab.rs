@@ -1,9 +1,11 @@
 //! Network between clients and servers, and folder for all files of a lab.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::boot::{Boot, Diskless};
@@ -20,6 +22,8 @@ pub struct Lab {
     subnet: u8,
     next_client: AtomicU8,
     next_server: AtomicU8,
+    /// Numbers of diskless machines, which keep their address when they boot again.
+    diskless: Mutex<BTreeMap<String, u8>>,
     folder: TempDir,
 }
 
@@ -48,7 +52,7 @@ impl Lab {
             .map_err(Error::io(format!("make a folder in {FOLDERS}")))?;
         let subnet = claim_subnet()?;
         let (next_client, next_server) = (CLIENTS.start.into(), SERVERS.start.into());
-        let lab = Lab { subnet, next_client, next_server, folder };
+        let lab = Lab { subnet, next_client, next_server, diskless: Mutex::default(), folder };
         ip(&format!("addr add {}/24 dev {}", lab.address(), bridge(subnet)))?;
         ip(&format!("link set {} up", bridge(subnet)))?;
         Ok(lab)
@@ -80,7 +84,7 @@ impl Lab {
     }
 
     /// Like [`Lab::client`], for a machine whose root is not the host's. Its name may be that of one that was dropped: then
-    /// it is the same machine, at another address.
+    /// it is the same machine, which boots again.
     ///
     /// # Errors
     /// As [`Lab::client`].
@@ -102,10 +106,16 @@ impl Lab {
         link: Option<Link>,
         diskless: Option<&Diskless>,
     ) -> Result<Client> {
-        let number = take_turn(&self.next_client, &CLIENTS, "clients")?;
+        let known = self.diskless.lock().get(name).copied().filter(|_| diskless.is_some());
+        let number = known.map_or_else(|| take_turn(&self.next_client, &CLIENTS, "clients"), Ok)?;
         let tap = format!("{}c{number}", bridge(self.subnet));
-        ip(&format!("tuntap add {tap} mode tap"))?;
-        ip(&format!("link set {tap} master {} up", bridge(self.subnet)))?;
+        if known.is_none() {
+            ip(&format!("tuntap add {tap} mode tap"))?;
+            ip(&format!("link set {tap} master {} up", bridge(self.subnet)))?;
+        }
+        if diskless.is_some() {
+            self.diskless.lock().insert(name.to_owned(), number);
+        }
         if let Some(link) = link {
             link.check()?;
             link.shape(None, &tap)?;

@@ -37,11 +37,14 @@ fn built(node: &Client) -> usize {
 #[test]
 fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_change_their_version_by_a_reboot()
 {
+    let began = std::time::Instant::now();
+    let stage = |what: &str| println!("{:6.1} s: {what}", began.elapsed().as_secs_f64());
     let lab = Lab::open();
     let mut cluster = Metaservers::start(&lab, 3, 2, 1);
     let (image, address) = (lab.folder().join("image"), cluster.service(0));
     make_image(&image);
     let initramfs = make_initramfs(lab.folder());
+    stage("image and initramfs");
     let ash = lab.client("ash");
     for volume in ["/images", "/nodes"] {
         cluster.heorot(0, &["volume", "create", volume]);
@@ -52,6 +55,7 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
         &format!("cp -a {}/. /mnt/h/images/; mkdir /mnt/h/nodes/fir; sync", image.display()),
     );
     cluster.heorot(0, &["snapshot", "create", "/images@1"]);
+    stage("the image is in place");
     // A group of nodes has a root of its own, which it writes to.
     cluster.heorot(0, &["volume", "clone", "/images@1", "/group"]);
 
@@ -69,6 +73,7 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
         (boot("yew", "/group", &["heorot.write"]), "/root/build"),
         (boot("fir", "/images/.snapshot/1", &own), "/var/build"),
     ];
+    stage("four nodes are up");
     for (node, _) in &nodes {
         assert_eq!(version(node), "1", "{}", node.name());
         assert_eq!(node.run("cat /proc/sys/kernel/hostname").trim(), node.name());
@@ -85,8 +90,10 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
         });
     };
     all_build(1);
+    stage("all have built");
     kill_leader(&mut cluster);
     all_build(1);
+    stage("and without the leader");
     let data_server = cluster.data_server(0);
     data_server.kill();
     data_server.start().unwrap_or_else(|error| panic!("{error}"));
@@ -95,6 +102,8 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
         node.run("touch /tmp/stop");
         running.wait(SLOW).must_succeed(&format!("the builds of {}", node.name()));
     }
+
+    stage("and with a data server killed");
 
     // What each writes is its own, its group's, or gone with the next boot.
     for (node, _) in &nodes {
@@ -106,12 +115,16 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
     assert!(said.text.contains("Read-only"), "{said:?}");
     drop(nodes);
 
+    stage("their files are where they should be");
+
     // A new version takes effect with a reboot, and so does the way back.
     ash.run("echo 2 >/mnt/h/images/etc/version; sync");
     cluster.heorot(0, &["snapshot", "create", "/images@2"]);
+    stage("a second version");
     for number in ["2", "1"] {
         let node = boot("oak", &format!("/images/.snapshot/{number}"), &shared);
         assert_eq!(version(&node), number);
+        stage("one has changed its version");
         assert_eq!(node.run("ls /var").trim(), "lib", "what it wrote was in its memory");
     }
     let node = boot("fir", "/images/.snapshot/2", &own);
