@@ -39,6 +39,16 @@ fn a_clone_begins_as_its_snapshot_is_written_alone_and_can_outlive_it() {
         assert_ne!(device("c"), device("v"), "a file system of its own");
         assert_eq!(origin(&cluster.admin(&["volume", "list", "--json"]), "/c").as_deref(), Some("/v@base"));
 
+        if version != "vers=3" {
+            for path in ["c/big", "v/.snapshot/base/big"] {
+                let before = cluster.traffic();
+                ash.run(&format!("echo 3 >/proc/sys/vm/drop_caches; md5sum /mnt/h/{path}"));
+                let moved = cluster.traffic().since(&before);
+                let is_straight = moved.straight().read >= 5_000_000 && moved.metaserver.read < 1_000_000;
+                assert!(is_straight, "{path}: {moved:?}");
+            }
+        }
+
         // Each for itself: over data, at the end, shorter, gone, under another name; small files, too.
         ash.run(
             "cd /mnt/h/c; dd if=/dev/urandom of=big bs=4096 count=3 seek=100 conv=notrunc,fsync status=none

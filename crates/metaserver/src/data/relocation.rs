@@ -247,6 +247,10 @@ impl Data {
         if !self.has_lost_column(inode)? {
             return Ok(());
         }
+        // Nothing is changed in a snapshot.
+        if inode.id.is_read_only() {
+            return Err(FileError::Io);
+        }
         // A truncation that waits for the lost target blocks the relocation, and a wait would have no end.
         if namespace::read::pending_truncation(&*self.machine.view()?, inode.id)? {
             return Err(FileError::Io);

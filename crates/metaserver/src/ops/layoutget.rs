@@ -55,7 +55,8 @@ pub(crate) async fn layoutget(
     // first byte.
     // Near a limit of its volume or owner a file is written only through the metaserver, too, which refuses in time.
     let file = server.machine.inode(&*server.machine.view()?, inode)?;
-    if inode.is_read_only() {
+    // In a snapshot: what is in objects is read there. Data of small files stay where they are.
+    if inode.is_read_only() && (mode == IoMode::ReadWrite || file.columns().is_none()) {
         return Err(Status::LayoutUnavailable.into());
     }
     // Its first write copies the objects: not before it is known that there is one.
@@ -106,7 +107,9 @@ pub(crate) async fn layoutget(
     // With the epoch of the grant: if the layout was revoked since, its handles are void.
     let objects =
         read::objects(&*server.machine.view()?, &file).map_err(store_failed)?.ok_or(Status::Delay)?;
-    let data = server.data.file_data_at(objects.id, generation, (layout_epoch, layout_epoch), layout)?;
+    // Objects that are a snapshot's have an epoch of their own.
+    let epoch = if objects.is_own { layout_epoch } else { objects.epochs.1 };
+    let data = server.data.file_data_at(objects.id, generation, (epoch, epoch), layout)?;
     let body = body(server, data, mode)?;
     if is_too_long(&body, args.maxcount) {
         // The file got more columns since the check (CLONE places a file without data): revoke the layout.

@@ -84,6 +84,8 @@ pub struct ObjectsOf {
     pub id: InodeId,
     /// Epochs of calls and of layouts.
     pub epochs: (u32, u32),
+    /// False if they are those of a snapshot.
+    pub is_own: bool,
 }
 
 /// Objects of a file; none: they are about to be truncated. An inode of a snapshot needs a view with snapshots
@@ -96,7 +98,7 @@ pub fn objects(view: &dyn View, inode: &Inode) -> Result<Option<ObjectsOf>, Stor
         return shown_objects(view, inode.id);
     }
     match own_objects(view, inode.id)?.number(inode) {
-        Some(id) => Ok(Some(ObjectsOf { id, epochs: (inode.epoch, inode.layout_epoch) })),
+        Some(id) => Ok(Some(ObjectsOf { id, epochs: (inode.epoch, inode.layout_epoch), is_own: true })),
         None => inherited_objects(view, inode.id),
     }
 }
@@ -125,7 +127,7 @@ fn shown_objects(view: &dyn View, shown: InodeId) -> Result<Option<ObjectsOf>, S
             return inherited_objects(view, live);
         }
         let KeptObjects { id, epochs, .. } = objects::kept(&key, &kept)?;
-        return Ok(Some(ObjectsOf { id, epochs }));
+        return Ok(Some(ObjectsOf { id, epochs, is_own: false }));
     }
     let own = own_objects(view, live)?;
     if own.are_inherited() || is_later(own.version) {
@@ -136,7 +138,7 @@ fn shown_objects(view: &dyn View, shown: InodeId) -> Result<Option<ObjectsOf>, S
     if super::pending_truncation(view, live)? {
         return Ok(None);
     }
-    Ok(Some(ObjectsOf { id: own.id, epochs: (file.epoch, file.layout_epoch) }))
+    Ok(Some(ObjectsOf { id: own.id, epochs: (file.epoch, file.layout_epoch), is_own: false }))
 }
 
 /// True if a snapshot shows the objects of a file, also that of a clone's origin, or they are being copied: its data cannot change now.

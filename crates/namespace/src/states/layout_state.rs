@@ -43,7 +43,7 @@ pub(crate) fn get_layout(
     let Asking { client, inode, stateid, mode, export } = *asking;
     let mut file = plan.inode(inode)?;
     let File { layout, data } = file.file().ok_or(Error::WrongType)?;
-    if inode.is_read_only() {
+    if inode.is_read_only() && (mode == IoMode::ReadWrite || data != DataPlace::Striped) {
         return Err(Error::LayoutUnavailable.into());
     }
     let presented = table::find(plan, client, stateid.id)?;

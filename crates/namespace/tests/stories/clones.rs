@@ -435,3 +435,29 @@ fn a_root_keeps_its_stripe_policy_and_other_directories_have_none() {
     }
     w.remove("/c/d").expect("removes");
 }
+
+#[test]
+fn files_of_a_snapshot_are_read_by_layouts_while_the_volume_goes_on() {
+    let mut w = World::new();
+    let v = w.volume("/v").expect("makes");
+    let f = w.file("/v/f");
+    w.wrote("/v/f", 100_000).expect("writes");
+    w.small_file("/v/small");
+    w.snapshot(v, NAME);
+    let client = w.client("a");
+    let shown = "/v/.snapshot/base/f";
+    let open = w.open(client, shown, READ).expect("opens");
+    let layout = w.layout(client, shown, open, IoMode::Read).expect("to read it");
+    assert_eq!(w.layout(client, shown, open, IoMode::ReadWrite), Err(Error::LayoutUnavailable));
+    let small = w.open(client, "/v/.snapshot/base/small", READ).expect("opens");
+    let refused = w.layout(client, "/v/.snapshot/base/small", small, IoMode::Read);
+    assert_eq!(refused, Err(Error::LayoutUnavailable), "its data are at the metaserver");
+    // The layout of the snapshot does not hold up the copies of the volume's file.
+    let own = w.copy("/v/f");
+    assert_eq!((w.objects_of(shown), w.objects_of("/v/f")), (f, own));
+    w.wrote("/v/f", 200_000).expect("writes");
+    assert!(w.state(layout).is_some());
+    w.remove_snapshot(v, NAME, true).expect("removes");
+    assert!(w.state(layout).is_none(), "it goes with the snapshot");
+    assert_eq!(w.deferred(), [(f, DeferredKind::Remove)]);
+}
