@@ -78,7 +78,7 @@ pub enum Reply {
     Started { life: u64 },
     /// MakeSnapshot.
     Snapshot { made: Option<Snapshot> },
-    /// RollBack: false if clients may still write to files of the volume unseen.
+    /// RollBack: false if clients may still write to files of the volume unseen, or a newer snapshot is being removed.
     RolledBack { begun: bool },
 }
 

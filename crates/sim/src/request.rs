@@ -71,6 +71,7 @@ impl Query {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub fn at(&self, view: &dyn View) -> Result<QueryResult, StoreError> {
+        let view = &Snapshots(view);
         Ok(match self {
             Query::Lookup(dir, name) => QueryResult::Named(read::lookup(view, *dir, name)?),
             Query::List(dir) => {
@@ -84,7 +85,7 @@ impl Query {
             }
             Query::Attributes(inode) => QueryResult::Inode(read::inode(view, *inode)?.map(Box::new)),
             Query::Data(inode) => QueryResult::Bytes(read::inline_data(view, *inode)?.to_vec()),
-            Query::Snapshot(id) => QueryResult::Shown(shown(&Snapshots(view), *id)?),
+            Query::Snapshot(id) => QueryResult::Shown(shown(view, *id)?),
         })
     }
 }

@@ -132,9 +132,9 @@ mod tests {
             is_promoted: id == 7,
         };
         let expected = "\
-volume                                   files     used  volumes in it  snapshots  kept for them  id
+volume                                   files     used  volumes in it  snapshots  kept for them  id  clone of
 /                                          100  404 KiB              1          0            0 B   0
-/home                                        0    4 KiB              0          7          7 KiB   7
+/home                                        0    4 KiB              0          7          7 KiB   7  /v@base (not for long)
 (removed; its files are being deleted)  123455  482 MiB              0          3          3 KiB   3
 ";
         let shown =

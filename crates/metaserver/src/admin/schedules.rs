@@ -125,7 +125,10 @@ impl Metaserver {
         };
         for (volume, schedule) in with_schedules {
             for kind in &KINDS {
-                self.follow_kind(volume, kind, (kind.keep)(&schedule).into()).await?;
+                // Those of others do not wait for a volume that is promoted, or rolled back.
+                if let Err(error) = self.follow_kind(volume, kind, (kind.keep)(&schedule).into()).await {
+                    tracing::warn!(volume = volume.0, %error, "a schedule of snapshots is tried again");
+                }
             }
         }
         Ok(())

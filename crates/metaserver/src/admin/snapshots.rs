@@ -165,8 +165,8 @@ impl Metaserver {
                 return Ok(SnapshotMade::NotYet(match is_begun {
                     true => format!("{path} is being rolled back; its clients wait"),
                     false => format!(
-                        "clients have not given layouts or delegations of files of {path} back yet; those of a client that is \
-                         dead are taken when its lease has run out"
+                        "clients have not given layouts or delegations of files of {path} back yet (those of a client that is \
+                         dead are taken when its lease has run out), or a newer snapshot of it is still being removed"
                     ),
                 }));
             }

@@ -247,8 +247,8 @@ impl Data {
         if !self.has_lost_column(inode)? {
             return Ok(());
         }
-        // Nothing is changed in a snapshot.
-        if inode.id.is_read_only() {
+        // What a snapshot shows stays where it is.
+        if inode.id.is_read_only() || namespace::read::shares_objects(&*self.machine.view()?, inode)? {
             return Err(FileError::Io);
         }
         // A truncation that waits for the lost target blocks the relocation, and a wait would have no end.

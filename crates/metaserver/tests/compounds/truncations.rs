@@ -121,8 +121,8 @@ async fn leftovers_that_cannot_be_removed_hold_no_removal_of_objects_up() {
     let stamp = Stamp { random: 1, ..Stamp::default() };
     let replica = Replica::open(config, Arc::clone(&store) as _, stamp, Arc::new(()), Arc::new(()));
     let replica = replica.expect("a replica");
-    // Table 32, kind 9 of leftovers.
-    let mark: Vec<u8> = [0x32].into_iter().chain(9u64.to_be_bytes()).chain([0; 8]).collect();
+    // Table 32, of a kind of leftovers that there is not.
+    let mark: Vec<u8> = [0x32].into_iter().chain(99u64.to_be_bytes()).chain([0; 8]).collect();
     store.batch(Durability::Immediate, &mut |edit| edit.put(&mark, &[])).expect("writes");
     let world = World::over(replica, dir, Arc::new(ManualClock::default()), Rules::OPEN).await;
     let (data, data_server) = Counting::start().await;

@@ -11,6 +11,7 @@
 //! Nothing changes for clients meanwhile. A clone with snapshots is not promoted: they show what it inherits.
 
 use serde::{Deserialize, Serialize};
+use store::StoreError;
 
 use super::{Stage, forget_marks, view};
 use crate::keys::{self, Key};
@@ -19,6 +20,12 @@ use crate::{Error, InodeId, RECORDS_OF_COMMAND_MAX, Reply, VolumeId, read};
 
 /// Records that one command takes over: each takes some ten reads.
 const TAKEN_OVER_MAX: usize = RECORDS_OF_COMMAND_MAX / 4;
+/// Inode numbers of a window.
+const WINDOW: u64 = 256;
+/// Windows that one command looks at: mostly few inodes are in those that follow the last one of the snapshot.
+const WINDOWS_MAX: usize = 16;
+/// Inodes whose records one command looks for.
+const LOOKED_AT_MAX: usize = RECORDS_OF_COMMAND_MAX / 4;
 
 /// Progress of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,32 +60,59 @@ pub(crate) fn promote(plan: &mut Plan<'_>, id: VolumeId) -> Result<Reply, Stop> 
 }
 
 /// Takes over some records. Returns true if those were all.
-pub(crate) fn go_on(plan: &mut Plan<'_>, id: VolumeId, left: LeftPromotion) -> Result<bool, Stop> {
+pub(crate) fn go_on(plan: &mut Plan<'_>, id: VolumeId, mut left: LeftPromotion) -> Result<bool, Stop> {
     let mark = keys::left_promotion(id);
     let Some(origin) = view::inheriting(plan.view(), id)? else { return Ok(true) };
-    let [_, last] = keys::SHOWN;
-    let begun = left.at.first().copied().unwrap_or(last);
-    for tag in begun..=last {
-        let (first, end) = keys::of_volume(tag, origin.snapshot);
-        let from = if tag == begun { left.at.clone() } else { first };
-        let some = read::some_keys(plan.view(), &from, &end, TAKEN_OVER_MAX)?;
-        for there in &some {
-            take_over(plan, &keys::moved(there, origin.snapshot, id))?;
+    let last_number = origin.snapshot.numbers()[0] + origin.first;
+    let (mut looked_at, mut taken_over) = (0, 0);
+    for _ in 0..WINDOWS_MAX {
+        let (tag, begin) = (left.at.first().copied().unwrap_or_default(), keys::number(&left.at, 1));
+        let end = begin.saturating_add(WINDOW).min(last_number);
+        for (from, to) in ranges(plan, tag, begin, end)? {
+            let from = from.max(left.at.clone());
+            let some = read::some_keys(plan.view(), &from, &to, TAKEN_OVER_MAX - taken_over)?;
+            for there in &some {
+                take_over(plan, &keys::moved(there, origin.snapshot, id))?;
+            }
+            (looked_at, taken_over) = (looked_at + 1, taken_over + some.len());
+            if let Some(last) = some.last().filter(|_| taken_over == TAKEN_OVER_MAX) {
+                left.at = [last.as_slice(), &[0]].concat();
+                plan.put(&mark, &left)?;
+                return Ok(false);
+            }
         }
-        if let Some(last) = some.last().filter(|_| some.len() == TAKEN_OVER_MAX) {
-            let at = [last.as_slice(), &[0]].concat();
-            plan.put(&mark, &LeftPromotion { at })?;
-            return Ok(false);
-        }
-        if tag < last && plan.is_full() {
-            let at = keys::of_volume(tag + 1, origin.snapshot).0;
-            plan.put(&mark, &LeftPromotion { at })?;
-            return Ok(false);
+        let [_, last_tag] = keys::SHOWN;
+        left.at = match end < last_number {
+            true => keys::of(tag, &[end]),
+            false if tag < last_tag => keys::of_volume(tag + 1, origin.snapshot).0,
+            false => {
+                plan.delete(&mark);
+                end_if_done(plan, id)?;
+                return Ok(true);
+            }
+        };
+        if looked_at >= LOOKED_AT_MAX {
+            break;
         }
     }
-    plan.delete(&mark);
-    end_if_done(plan, id)?;
-    Ok(true)
+    plan.put(&mark, &left)?;
+    Ok(false)
+}
+
+/// Ranges of a table for a window of inode numbers: of the inodes that the snapshot shows, since directories that were made
+/// after it may have millions of names.
+fn ranges(plan: &Plan<'_>, tag: u8, begin: u64, end: u64) -> Result<Vec<(Key, Key)>, StoreError> {
+    let [from, to] = [begin, end].map(|number| keys::of(keys::INODES, &[number]));
+    if tag == keys::INODES {
+        return Ok(vec![(from, to)]);
+    }
+    let shown = read::some_keys(plan.view(), &from, &to, usize::MAX)?;
+    let of = |key: &Key| {
+        let prefix = keys::of(tag, &[keys::number(key, 1)]);
+        let end = keys::after(&prefix);
+        (prefix, end)
+    };
+    Ok(shown.iter().map(of).collect())
 }
 
 /// Makes the record that a clone shows its own.

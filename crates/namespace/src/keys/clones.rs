@@ -46,11 +46,15 @@ pub(crate) fn left_marks(volume: VolumeId) -> Key {
     of(LEFTOVERS, &[10, volume.0.into()])
 }
 
-/// The key with its inode in another volume; the end of that volume for one that is in neither.
+/// The key, or the end of a range, with its inode in another volume; the end of that volume for one that is in neither.
 pub(crate) fn moved(key: &[u8], from: VolumeId, to: VolumeId) -> Key {
-    match inode_of(key) {
-        Some(inode) if inode.volume() == from => with_inode(key, inode.in_volume(to)),
-        Some(_) | None => of_volume(key.first().copied().unwrap_or_default(), to).1,
+    let tag = key.first().copied().unwrap_or_default();
+    // The end of the keys of an inode whose number ends in 0xff is shorter than a key: zeros are as good as nothing there.
+    let mut key = key.to_vec();
+    key.resize(key.len().max(of(tag, &[0]).len()), 0);
+    match inode_of(&key) {
+        Some(inode) if inode.volume() == from => with_inode(&key, inode.in_volume(to)),
+        Some(_) | None => of_volume(tag, to).1,
     }
 }
 

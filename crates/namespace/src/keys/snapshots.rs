@@ -44,6 +44,11 @@ pub(crate) fn left_snapshot(volume: VolumeId, version: u32) -> Key {
     of(LEFTOVERS, &[7, volume.0.into(), version.into()])
 }
 
+/// Prefix of the keys of snapshots of a volume that were removed.
+pub(crate) fn left_snapshots(volume: VolumeId) -> Key {
+    of(LEFTOVERS, &[7, volume.0.into()])
+}
+
 /// Key of a volume that is rolled back.
 pub(crate) fn left_rollback(volume: VolumeId) -> Key {
     of(LEFTOVERS, &[8, volume.0.into()])

@@ -66,6 +66,10 @@ pub(crate) fn roll_back(
     if history.newest != snapshot.version {
         return Err(Error::NewerSnapshots.into());
     }
+    // What is kept for a newer one goes on to this one: until then, what was changed since is not known.
+    if read::any_key(plan.view(), &keys::left_snapshots(volume))? {
+        return Ok(Reply::RolledBack { begun: false });
+    }
     if of_volume.volumes > 0 || snapshot.volumes > 0 {
         return Err(Error::HoldsVolumes.into());
     }

@@ -114,14 +114,23 @@ pub(crate) fn has_open_files(plan: &Plan<'_>, id: VolumeId) -> Result<bool, Stor
     Ok(!read::some_keys(plan.view(), &from, &to, 1)?.is_empty())
 }
 
+/// Kinds of leftovers in the order in which they are removed: clients wait for rollbacks, and for counts the least.
+const ORDER: [u64; 11] = [8, 0, 1, 2, 3, 4, 5, 7, 9, 10, 6];
+
 /// Returns the first leftover.
 fn first(plan: &Plan<'_>) -> Result<Option<(Key, Vec<u8>)>, StoreError> {
-    let mut first = None;
-    plan.view().scan(&[keys::LEFTOVERS], &keys::after(&[keys::LEFTOVERS]), &mut |key, value| {
-        first = Some((key.to_vec(), value.to_vec()));
-        ControlFlow::Break(())
-    })?;
-    Ok(first)
+    let kinds = ORDER.into_iter().map(|kind| keys::of(keys::LEFTOVERS, &[kind]));
+    for prefix in kinds.chain([vec![keys::LEFTOVERS]]) {
+        let mut first = None;
+        plan.view().scan(&prefix, &keys::after(&prefix), &mut |key, value| {
+            first = Some((key.to_vec(), value.to_vec()));
+            ControlFlow::Break(())
+        })?;
+        if first.is_some() {
+            return Ok(first);
+        }
+    }
+    Ok(None)
 }
 
 /// Removes the states of an ended client, up to the bound of the command, and marks the rest.

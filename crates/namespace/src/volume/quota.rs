@@ -319,10 +319,15 @@ pub(crate) fn count_some(plan: &mut Plan<'_>, id: VolumeId) -> Result<bool, Stop
     let mark = if counts_bytes { volume.counted.bytes } else { volume.counted.owners.unwrap_or(ALL) };
     let (first, end) = keys::of_volume(keys::INODES, id);
     let from = keys::inode(mark).max(first);
+    // What its volume made after the snapshot is looked at, too: so as many numbers, not inodes.
+    let window = InodeId(mark.0.max(id.numbers()[0]) + COUNTED_MAX as u64);
+    let is_window = id.is_clone() && window.0 < id.numbers()[0] + volume.next_inode;
+    let end = if is_window { keys::inode(window) } else { end };
     // A clone may have been made by this command.
     let some = read::collect_some::<Inode>(&Snapshots(plan.view()), &from, &end, COUNTED_MAX)?;
     let mark = match some.last() {
         Some((_, last)) if some.len() == COUNTED_MAX => InodeId(last.id.0 + 1),
+        _ if is_window => window,
         Some(_) | None => ALL,
     };
     let mut sums: BTreeMap<Subject, Delta> = BTreeMap::new();

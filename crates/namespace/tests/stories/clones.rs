@@ -461,3 +461,72 @@ fn files_of_a_snapshot_are_read_by_layouts_while_the_volume_goes_on() {
     assert!(w.state(layout).is_none(), "it goes with the snapshot");
     assert_eq!(w.deferred(), [(f, DeferredKind::Remove)]);
 }
+
+#[test]
+fn a_directory_whose_number_ends_in_ones_lists_its_own_entries_alone() {
+    let mut w = World::new();
+    let v = w.volume("/v").expect("makes");
+    w.is_large = true;
+    let mut last = v.root();
+    while last.0 & 0xff != 0xfe {
+        last = w.small_file(&format!("/v/f{}", last.0));
+    }
+    let dir = w.dir("/v/dir");
+    assert_eq!(dir.0 & 0xff, 0xff);
+    for path in ["/v/dir/x", "/v/other", "/v/later"] {
+        w.small_file(path);
+        w.set_xattr(path, "n", b"value", XattrExists::Create).expect("sets");
+    }
+    w.dir("/v/next");
+    w.small_file("/v/next/y");
+    let snapshot = w.snapshot(v, NAME);
+    let c = w.clone_of(&snapshot, "/c").expect("makes");
+    for place in [snapshot.id, c] {
+        let mut names = vec![];
+        read::list(&*w.view(), dir.in_volume(place), 0, |entry| {
+            names.push(entry.name);
+            std::ops::ControlFlow::Continue(())
+        })
+        .expect("lists");
+        assert_eq!(names, [b"x"], "{place:?}");
+        assert_eq!(read::xattrs(&*w.view(), dir.in_volume(place)).expect("reads"), []);
+    }
+    w.remove("/c/dir/x").expect("removes");
+    w.remove("/c/dir").expect("removes");
+    for path in ["/c/other", "/c/later"] {
+        let value = read::xattr(&*w.view(), w.id(path), b"n").expect("reads");
+        assert_eq!(value.as_deref(), Some(&b"value"[..]), "{path}");
+    }
+    w.is_clean();
+}
+
+#[test]
+fn what_was_made_after_a_snapshot_does_not_lengthen_the_commands_of_its_clones() {
+    let mut w = World::new();
+    let v = w.volume("/v").expect("makes");
+    w.is_large = true;
+    for n in 0..40 {
+        w.small_file(&format!("/v/f{n}"));
+    }
+    let snapshot = w.snapshot(v, NAME);
+    let dir = w.dir("/v/later");
+    w.many(30_000, |n| {
+        let name = format!("file-{n}");
+        (None, Command::Create(create(dir, name.as_bytes(), NewNode::File(LAYOUT), Exists::Refuse)))
+    });
+    let (root, name) = w.split("/c");
+    let Reply::Created { inode, .. } =
+        w.bounded(Command::MakeClone { snapshot: snapshot.id, dir: root, name })
+    else {
+        panic!("not made")
+    };
+    let c = inode.id.volume();
+    w.small_file("/c/own");
+    w.remove_leftovers();
+    assert_eq!(w.usage(c, Subject::Volume).1, 42);
+    w.is_clean();
+    w.bounded(Command::Promote { volume: c });
+    w.remove_leftovers();
+    assert!(read::origin(&*w.view(), c).expect("reads").is_none());
+    w.is_clean();
+}

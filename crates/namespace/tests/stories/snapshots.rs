@@ -447,3 +447,33 @@ fn a_volume_that_was_moved_stays_where_it_is_when_it_is_rolled_back() {
     assert_eq!(w.stat("/d/v").directory().expect("a directory").parent, d);
     assert_eq!(w.names("/d/v"), Vec::<String>::new());
 }
+
+#[test]
+fn a_rollback_waits_until_newer_snapshots_are_removed() {
+    let mut w = World::new();
+    w.is_large = true;
+    let v = w.volume("/v").expect("makes");
+    for n in 0..2000 {
+        w.small_file(&format!("/v/f{n}"));
+    }
+    w.file("/v/big");
+    w.wrote("/v/big", 100_000).expect("writes");
+    let before = tree(&*w.view(), v.root());
+    w.snapshot(v, "one");
+    w.set("/v/big", SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).expect("sets");
+    w.snapshot(v, "two");
+    for n in 0..2000 {
+        w.write_small(&format!("/v/f{n}"), 0, "changed").expect("writes");
+    }
+    let objects = w.copy("/v/big");
+    w.remove_snapshot_at_once(v, "two").expect("removes");
+    assert!(read::has_leftovers(&*w.view()).expect("reads"));
+    assert_eq!(w.roll_back(v, "one", false), Ok(Reply::RolledBack { begun: false }));
+    w.remove_leftovers();
+    assert_eq!(w.roll_back(v, "one", false), Ok(Reply::RolledBack { begun: true }));
+    w.remove_leftovers();
+    assert_eq!(tree(&*w.view(), v.root()), before);
+    let now = read::objects(&*w.view(), &w.stat("/v/big")).expect("reads").expect("has objects").id;
+    assert!(now != objects && w.deferred() == [(objects, DeferredKind::Remove)]);
+    assert_eq!(check(&*w.view()).expect("checks"), Vec::<String>::new());
+}
