@@ -90,8 +90,8 @@ fn a_clone_begins_as_its_snapshot_is_written_alone_and_can_outlive_it() {
         let promoted = cluster.admin(&["volume", "promote", "/c", "--wait"]);
         assert!(promoted.contains("shares with /v@base"), "{promoted}");
         assert_eq!(origin(&cluster.admin(&["volume", "list", "--json"]), "/c"), None);
-        cluster.admin(&["snapshot", "remove", "/v@base", "--force"]);
         ash.run_within(Duration::from_secs(60), "umount -R /mnt/h/v");
+        cluster.admin(&["snapshot", "remove", "/v@base", "--force"]);
         cluster.admin(&["volume", "remove", "/v", "--force"]);
         ash.run("echo 3 >/proc/sys/vm/drop_caches");
         assert_eq!(shown(&ash, "/mnt/h/c"), live);
