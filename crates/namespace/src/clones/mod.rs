@@ -7,8 +7,8 @@
 //! Promote           ─▶ own records for all the rest, copies of all objects; then it is a volume as others (promotion.rs)
 //! ```
 //!
-//! **Who knows of clones.** Reads go through [`crate::Snapshots`], and marks are made at the end of the command from the
-//! changes that it planned: no operation knows of clones, and none can forget one.
+//! **No operation knows of clones.** Reads go through [`crate::Snapshots`], and marks are made at the end of the command from the
+//! changes that it planned: so none can forget one.
 //!
 //! **Ids.** The highest bit but one of a volume's id says that it was made as a clone: reads of other volumes cost
 //! nothing more. Inodes have the numbers that they have in the snapshot; those from `first` on were made in the clone.
