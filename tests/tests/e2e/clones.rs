@@ -103,8 +103,8 @@ fn a_clone_begins_as_its_snapshot_is_written_alone_and_can_outlive_it() {
     }
 }
 
-/// Clones that are made, written, promoted and removed while servers are killed.
-const ROUNDS: usize = 3;
+/// Clones that are made, written, promoted and removed while servers are killed: one for each order of the kills.
+const ROUNDS: usize = 2;
 
 #[test]
 fn clones_are_whole_when_servers_are_killed_while_they_are_made_written_promoted_and_removed() {
