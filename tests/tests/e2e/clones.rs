@@ -138,7 +138,7 @@ fn clones_are_whole_when_servers_are_killed_while_they_are_made_written_promoted
         ));
         match round % 2 {
             0 => {
-                let data_server = cluster.data_server(round / 2 % 2);
+                let data_server = cluster.data_server(1);
                 data_server.kill();
                 data_server.start().unwrap_or_else(|error| panic!("{error}"));
             }
