@@ -18,7 +18,7 @@ pub fn make_source_tree() -> &'static str {
 const MAKE_SOURCE_TREE: &str = r##"
 rm -rf /tmp/tree /tmp/tree.tar; mkdir /tmp/tree
 perl -e '
-    my ($files, $folders, $sum, $calls) = (300, 20, 0, "");
+    my ($files, $folders, $sum, $calls) = (160, 20, 0, "");
     for my $i (0 .. $files - 1) {
         my $folder = sprintf "/tmp/tree/part%02d", $i % $folders;
         mkdir $folder;
@@ -66,17 +66,17 @@ cd /; rm -rf $D
 "#;
 
 /// Bytes that [`write_by_four`] writes.
-pub const FOUR_FILES_BYTES: u64 = 256 << 20;
+pub const FOUR_FILES_BYTES: u64 = 128 << 20;
 
-/// Four processes write 64 MiB each at the same time, with sync, and store the checksums in /tmp/four.
+/// Four processes write 32 MiB each at the same time, with sync, and store the checksums in /tmp/four.
 #[must_use]
 pub fn write_by_four(dir: &str) -> String {
     format!(
         r#"D={dir}; mkdir -p $D /tmp/four
-block() {{ # N: 64 MiB that are different for each N, each 1 MiB block of them different
+block() {{ # N: 32 MiB that are different for each N, each 1 MiB block of them different
     perl -e 'my ($n, $x, $block) = (shift, 1, "");
         $block .= pack "V", $x = ($x * 1664525 + 1013904223) & 0xffffffff for 3 .. 1 << 18;
-        print pack("VV", $n, $_), $block for 1 .. 64' $1
+        print pack("VV", $n, $_), $block for 1 .. 32' $1
 }}
 write() {{
     block $1 | tee >(sha256sum >/tmp/four/$1) | dd of=$D/file$1 bs=1M iflag=fullblock conv=fsync status=none
