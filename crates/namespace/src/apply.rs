@@ -358,6 +358,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
             relocate::relocate(plan, *inode, *from, *to, *checked)
         }
         Command::JoinToken(change) => crate::tokens::change(plan, change),
+        Command::Boot(change) => crate::boot::change(plan, change),
         Command::Observe { files } => unsettled::observe(plan, files),
         Command::SpaceUsed { files } => space_used::told(plan, files),
         Command::RemoveLeftovers => leftovers::remove(plan),

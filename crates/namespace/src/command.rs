@@ -11,9 +11,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteRange, ChainChange, ChainId, ClientId, FileLayout, Generations, InodeId, IoMode, Limits, LockKind,
-    MapChange, NewChain, NewVolume, OpenChain, Placed, Principal, Schedule, SessionId, Share, StateId,
-    Stateid, StripePolicy, Subject, Time, TokenChange, VolumeId,
+    BootChange, ByteRange, ChainChange, ChainId, ClientId, FileLayout, Generations, InodeId, IoMode, Limits,
+    LockKind, MapChange, NewChain, NewVolume, OpenChain, Placed, Principal, Schedule, SessionId, Share,
+    StateId, Stateid, StripePolicy, Subject, Time, TokenChange, VolumeId,
 };
 
 pub use self::arguments::{
@@ -324,4 +324,7 @@ pub enum Command {
 
     /// Ends what a clone shares with its snapshot: bounded work after the command, and copies of objects.
     Promote { volume: VolumeId },
+
+    /// Changes the nodes that boot from images.
+    Boot(BootChange),
 }

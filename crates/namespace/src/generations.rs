@@ -127,6 +127,7 @@ impl Named {
             | Command::Format { .. }
             | Command::Map(_)
             | Command::JoinToken(_)
+            | Command::Boot(_)
             | Command::SetLimits { .. }
             | Command::MakeSnapshot { .. }
             | Command::Promote { .. }

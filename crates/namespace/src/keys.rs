@@ -76,6 +76,9 @@
 //! 4c  pools of targets target:8                              PoolId; none: the default pool
 //!
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
+//! 51  boot groups      name:1..                              BootGroup { name, root, assigned }
+//! 52  boot nodes       name:1..                              BootNode { name, mac, group, assigned }
+//! 53  MAC addresses    mac:6                                 name of the node (index of 52)
 //!
 //! 60  volumes          ·                                     VolumeCounters { next, count }
 //!                      volume:8                              Volume { id, next_inode, usage, counted, … }

@@ -11,6 +11,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::float_arithmetic)]
 
 mod apply;
+mod boot;
 mod calls;
 mod chain;
 mod check;
@@ -37,6 +38,11 @@ mod types;
 mod volume;
 
 pub use apply::{ApplyError, Outcome, apply, begin_incarnation, format, plan, plan_fault};
+pub use boot::{
+    Assigned, BOOT_GROUPS_MAX, BOOT_NAME_BYTES_MAX, BOOT_NODES_MAX, BOOT_WORDS_BYTES_MAX, BootChange,
+    BootGroup, BootNode, BootRoot, OWN_DIRECTORIES_MAX, OWN_DIRECTORY_BYTES_MAX, are_words, is_boot_name,
+    is_own_directory,
+};
 pub use chain::{
     CHAINS_MAX, CHAINS_OF_COMMAND_MAX, COPIES_MAX, Chain, ChainChange, ChainId, ChainMember, ChainStep,
     MemberState, NewChain, open::OpenChain,

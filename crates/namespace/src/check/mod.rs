@@ -3,6 +3,7 @@
 //!
 //! The check reads all records, and keeps a few words for each inode and state in memory.
 
+mod boot;
 mod calls;
 mod clones;
 mod cluster;
@@ -55,6 +56,7 @@ fn tree(store: &dyn View, whole: &dyn View, findings: &mut Findings) -> Result<(
         cluster::check(whole, &counters, &inodes, findings),
         snapshots::check(whole, &inodes, findings),
         clones::check(store, &inodes, findings),
+        boot::check(store, findings),
     ] {
         findings.of(part)?;
     }

@@ -1,8 +1,9 @@
-//! Keys of the cluster: data servers, targets, chains, devices, pools, the cluster map.
+//! Keys of the cluster: data servers, targets, chains, devices, pools, the cluster map, nodes that boot.
 
 use super::{
-    CHAINS, CHAINS_OF_TARGET, DATA_SERVERS, DECLARED_TARGETS, DEVICE_LISTS, DEVICES, INCARNATION,
-    JOIN_TOKENS, Key, MAP, NODES, POOLS, POOLS_OF_TARGETS, SETTINGS, TARGETS, of, with_bytes,
+    BOOT_GROUPS, BOOT_MACS, BOOT_NODES, CHAINS, CHAINS_OF_TARGET, DATA_SERVERS, DECLARED_TARGETS,
+    DEVICE_LISTS, DEVICES, INCARNATION, JOIN_TOKENS, Key, MAP, NODES, POOLS, POOLS_OF_TARGETS, SETTINGS,
+    TARGETS, of, with_bytes,
 };
 use crate::{ChainId, DataServerId, DeviceId, NodeKey, PoolId, TargetId};
 
@@ -60,6 +61,18 @@ pub(crate) fn chain_of_target(target: TargetId, id: ChainId) -> Key {
 
 pub(crate) fn join_token(id: u64) -> Key {
     of(JOIN_TOKENS, &[id])
+}
+
+pub(crate) fn boot_group(name: &str) -> Key {
+    with_bytes(BOOT_GROUPS, &[], name.as_bytes())
+}
+
+pub(crate) fn boot_node(name: &str) -> Key {
+    with_bytes(BOOT_NODES, &[], name.as_bytes())
+}
+
+pub(crate) fn boot_mac(mac: [u8; 6]) -> Key {
+    with_bytes(BOOT_MACS, &[], &mac)
 }
 
 pub(crate) fn setting(key: &str) -> Key {

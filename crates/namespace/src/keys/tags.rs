@@ -55,6 +55,9 @@ pub(crate) const CHAINS_OF_TARGET: u8 = 0x4a;
 pub(crate) const POOLS: u8 = 0x4b;
 pub(crate) const POOLS_OF_TARGETS: u8 = 0x4c;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
+pub(crate) const BOOT_GROUPS: u8 = 0x51;
+pub(crate) const BOOT_NODES: u8 = 0x52;
+pub(crate) const BOOT_MACS: u8 = 0x53;
 pub(crate) const VOLUMES: u8 = 0x60;
 pub(crate) const USAGES: u8 = 0x61;
 pub(crate) const SNAPSHOTS: u8 = 0x62;
@@ -72,7 +75,7 @@ pub(crate) const HIDDEN: u8 = 0x72;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 67] = [
+pub(crate) const TAGS: [u8; 70] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -127,6 +130,9 @@ pub(crate) const TAGS: [u8; 67] = [
     POOLS,
     POOLS_OF_TARGETS,
     JOIN_TOKENS,
+    BOOT_GROUPS,
+    BOOT_NODES,
+    BOOT_MACS,
     SETTINGS,
     VOLUMES,
     USAGES,

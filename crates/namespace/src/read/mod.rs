@@ -1,6 +1,7 @@
 //! Reads from any view of the store: a snapshot or a batch in progress. They change nothing, so they do not
 //! pass through the log.
 
+mod boot;
 mod clients;
 mod clones;
 mod cluster;
@@ -10,6 +11,7 @@ mod snapshots;
 mod states;
 mod volumes;
 
+pub use boot::{boot_group, boot_groups, boot_node, boot_node_of_mac, boot_nodes};
 pub use clients::{client, clients, recorded, session, sessions};
 pub use clones::{clones, clones_to_copy, origin};
 pub use cluster::{

@@ -2,6 +2,7 @@
 //! means something in every world, rows can be left out, and smaller numbers are simpler commands. That is
 //! what shrinks well.
 
+mod boot;
 mod cluster;
 mod files;
 mod states;

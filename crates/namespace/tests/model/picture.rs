@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use namespace::*;
 use store::View;
 
-use crate::plain::{Plain, PlainDelegation, PlainHistory, PlainOrigin, Shown};
+use crate::plain::{MACS, Plain, PlainDelegation, PlainHistory, PlainOrigin, Shown};
 
 /// What is seen of the world.
 #[derive(Debug, Default, PartialEq)]
@@ -40,6 +40,9 @@ pub struct Picture {
     servers: Vec<DataServer>,
     map: ClusterMap,
     tokens: Vec<JoinToken>,
+    boot_groups: Vec<BootGroup>,
+    boot_nodes: Vec<BootNode>,
+    boot_macs: Vec<Option<String>>,
     devices: Vec<Device>,
     chains: Vec<Chain>,
     snapshots: BTreeMap<VolumeId, Vec<Snapshot>>,
@@ -102,6 +105,11 @@ impl Picture {
             servers: read::data_servers(view).expect("reads"),
             map: read::cluster_map(view).expect("reads"),
             tokens: read::join_tokens(view).expect("reads"),
+            boot_groups: read::boot_groups(view).expect("reads"),
+            boot_nodes: read::boot_nodes(view).expect("reads"),
+            boot_macs: MACS
+                .map(|mac| read::boot_node_of_mac(view, mac).expect("reads").map(|node| node.name))
+                .into(),
             devices: read::devices(view).expect("reads"),
             chains: read::chains(view).expect("reads"),
             ..Picture::default()
@@ -207,6 +215,9 @@ impl Picture {
             deferred: plain.deferred.values().cloned().collect(),
             servers: plain.servers.values().cloned().collect(),
             tokens: plain.tokens.values().cloned().collect(),
+            boot_groups: plain.boot_groups.values().cloned().collect(),
+            boot_nodes: plain.boot_nodes.values().cloned().collect(),
+            boot_macs: MACS.map(|mac| plain.node_of_mac(mac).map(|node| node.name.clone())).into(),
             map: ClusterMap {
                 head: plain.map_head.clone(),
                 nodes: plain.map_nodes.values().cloned().collect(),

@@ -2,6 +2,7 @@
 //! is checked.
 
 mod attributes;
+mod boot;
 mod broken;
 mod chains;
 mod clients;

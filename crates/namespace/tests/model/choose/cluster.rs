@@ -177,6 +177,7 @@ impl Chooser<'_> {
                 Command::ChangeChains { changes }
             }
             4 => Command::Map(self.map_change()),
+            5 if self.pick(2) == 0 => Command::Boot(self.boot_change()),
             5 => Command::JoinToken(self.token_change()),
             0 => {
                 let id = 1 + self.pick(2) as u64;

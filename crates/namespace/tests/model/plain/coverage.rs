@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 59] = [
+const COMMANDS: [&str; 60] = [
     "Create",
     "Link",
     "Remove",
@@ -60,6 +60,7 @@ const COMMANDS: [&str; 59] = [
     "Format",
     "Map",
     "JoinToken",
+    "Boot",
     "Observe",
     "SpaceUsed",
     "MakeVolume",

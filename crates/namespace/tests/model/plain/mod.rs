@@ -3,6 +3,7 @@
 //! It shares with the machine the types of its interface and nothing else. Nothing is stored that can be
 //! counted.
 
+mod boot;
 mod chains;
 mod clients;
 mod clones;
@@ -21,6 +22,7 @@ mod xattrs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use boot::MACS;
 pub use clients::{PlainClient, PlainSession};
 pub use clones::{INHERITED, PlainOrigin};
 pub use coverage::Coverage;
@@ -74,6 +76,8 @@ pub struct Plain {
     pub pool_policies: BTreeMap<PoolId, PoolPolicy>,
     pub pools_of_targets: BTreeMap<TargetId, PoolId>,
     pub tokens: BTreeMap<u64, JoinToken>,
+    pub boot_groups: BTreeMap<String, BootGroup>,
+    pub boot_nodes: BTreeMap<String, BootNode>,
 
     pub next_volume: u32,
     pub next_snapshot: u32,
@@ -174,6 +178,8 @@ impl Plain {
             chains: BTreeMap::new(),
             map_head: MapHead::default(),
             tokens: BTreeMap::new(),
+            boot_groups: BTreeMap::new(),
+            boot_nodes: BTreeMap::new(),
             map_settings: BTreeMap::new(),
             map_nodes: BTreeMap::new(),
             declared_targets: BTreeMap::new(),
@@ -313,6 +319,7 @@ impl Plain {
 
             Command::Map(change) => self.change_map(change),
             Command::JoinToken(change) => self.change_token(change),
+            Command::Boot(change) => self.change_boot(change),
             Command::PutDataServer { server, known } => self.put_data_server(server, known),
             Command::DefineDevice { chains } => self.define_device(chains),
             Command::MakeChains { chains } => self.make_chains(chains),
