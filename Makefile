@@ -5,12 +5,13 @@ HEOROT := $(CURDIR)/target/release/heorot
 PROGRAMS := --bin heorot --bin heorot-bench
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio snapshot-cost lab copies repair directory size group mount-storm fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres pxe stat-cost digest-cost operator upgrade soak sim failover bench compare-fio snapshot-cost lab copies repair directory size group mount-storm fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
 	@echo 'make clients  the stories of clients on each kernel that docs/clients.md names; KERNELS="uml-sid" STORIES="everyday:: fsx::"'
 	@echo 'make postgres  PostgreSQL on a machine that dies, and on one that takes over, on each kernel; KERNELS="uml uml-sid"'
+	@echo 'make pxe     virtual machines boot from images by PXE, with BIOS and UEFI, while a metaserver is dead'
 	@echo 'make stat-cost  what a look at a file costs while another client holds it to write'
 	@echo 'make operator  five machines set up and kept as README and docs/runbook.md say, each command of both; some minutes'
 	@echo 'make upgrade  a cluster of the oldest commit with the same formats, or OLD=v0.1, is upgraded node by node to this one, under a client; builds OLD first'
@@ -96,6 +97,13 @@ postgres: setup build
 
 stat-cost: setup build
 	HEOROT_BIN=$(HEOROT) cargo test -p tests --test e2e -- --ignored --nocapture sizes::
+
+# Virtual machines that boot by PXE, from power-on to a login, with BIOS and with UEFI; KVM makes it a minute.
+pxe: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
+pxe: setup
+	@scripts/setup-pxe.sh
+	cargo build $(PROGRAMS)
+	cargo test -p tests --test e2e pxe:: -- --ignored --nocapture --test-threads 1
 
 operator: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 operator: setup

@@ -18,8 +18,44 @@ const COMPILER_FILES: [&str; 8] = [
     "/usr/lib/x86_64-linux-gnu/libc_nonshared.a",
     "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
 ];
-/// Modules of User Mode Linux's kernel.
-const MODULES: &str = "/usr/lib/uml/modules";
+/// A kernel, for its initramfs.
+pub struct KernelFiles {
+    /// Folder with the modules of its release, as /lib/modules.
+    pub modules: PathBuf,
+    /// Release, such as `6.1.0-56-cloud-amd64`.
+    pub release: String,
+    /// Its configuration.
+    pub config: String,
+    /// Modules beside those that the hook adds, a name in a line.
+    pub more_modules: &'static str,
+}
+
+impl KernelFiles {
+    /// User Mode Linux, as `make setup` installs it.
+    ///
+    /// # Panics
+    /// If it is not there.
+    #[must_use]
+    pub fn uml() -> Self {
+        let modules = PathBuf::from("/usr/lib/uml/modules");
+        let release = sh(&format!("ls {} | head -1", modules.display()));
+        Self { modules, release, config: sh("linux.uml --showconfig"), more_modules: "" }
+    }
+
+    /// A kernel of a folder, as `scripts/setup-pxe.sh` makes it.
+    ///
+    /// # Panics
+    /// If it is not there.
+    #[must_use]
+    pub fn of(folder: &Path, more_modules: &'static str) -> Self {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}: make pxe", path.display()))
+        };
+        let release = read("release").trim().to_owned();
+        Self { modules: folder.join("modules"), release, config: read("config"), more_modules }
+    }
+}
 
 /// Runs a script, as root of this machine.
 #[track_caller]
@@ -68,25 +104,29 @@ pub fn make_image(folder: &Path) {
     fs::write(folder.join("etc/version"), "1\n").expect("a file");
 }
 
-/// Makes an initramfs for User Mode Linux with the hook and the script of `boot/initramfs-tools`, and returns its path.
+/// Makes an initramfs for a kernel with the hook and the script of `boot/initramfs-tools`, and returns its path.
 ///
 /// # Panics
 /// If a program of `make setup` is missing.
 #[track_caller]
-pub fn make_initramfs(folder: &Path) -> PathBuf {
+pub fn make_initramfs(folder: &Path, kernel: &KernelFiles) -> PathBuf {
     let (conf, made) = (folder.join("initramfs-tools"), folder.join("initramfs"));
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot/initramfs-tools");
+    let KernelFiles { modules, release, config, more_modules } = kernel;
+    fs::create_dir_all(conf.join("boot")).expect("a folder");
+    fs::write(conf.join(format!("boot/config-{release}")), config).expect("a file");
+    fs::write(conf.join("modules"), more_modules).expect("a file");
     // mkinitramfs looks for modules in /lib/modules, and for what the kernel can do in /boot: in a mount namespace of its own
     // they are there.
     sh(&format!(
-        "mkdir -p {conf}/boot; cp -r {ours}/hooks {ours}/scripts {conf}/; release=$(ls {MODULES} | head -1)
-         printf 'MODULES=list\nBUSYBOX=y\nCOMPRESS=gzip\nKEYMAP=n\nDEVICE=\n' >{conf}/initramfs.conf; : >{conf}/modules
-         mkdir {conf}/conf.d; linux.uml --showconfig >{conf}/boot/config-$release
-         unshare --mount bash -eu -c \"mount --bind {MODULES} /lib/modules; mount --bind {conf}/boot /boot
-             mkinitramfs -d {conf} -o {made} $release\"",
+        "cp -r {ours}/hooks {ours}/scripts {conf}/; mkdir {conf}/conf.d
+         printf 'MODULES=list\nBUSYBOX=y\nCOMPRESS=gzip\nKEYMAP=n\nDEVICE=\n' >{conf}/initramfs.conf
+         unshare --mount bash -eu -c \"mount --bind {modules} /lib/modules; mount --bind {conf}/boot /boot
+             mkinitramfs -d {conf} -o {made} {release}\"",
         conf = conf.display(),
         ours = ours.display(),
         made = made.display(),
+        modules = modules.display(),
     ));
     made
 }

@@ -105,6 +105,10 @@ settings! {
     /// Whether metaservers read under a lease of the leader; false where the clock of a paused virtual
     /// machine stands still.
     read_leases: bool = "true", boolean;
+    /// TCP port at which metaservers answer machines that boot from images, by HTTP; 0: they do not.
+    boot_http_port: u16 = "0", |text| number_between(text, 0, 65_535).map(|port| port as u16);
+    /// UDP port at which they answer firmware that asks for its first file, by TFTP, which is 69; 0: they do not.
+    boot_tftp_port: u16 = "0", |text| number_between(text, 0, 65_535).map(|port| port as u16);
     /// Domain of owners' names, as user@domain; empty: owners are numbers only.
     owner_domain: String = "", domain;
     /// Whether owners' names are given out, too, and not only understood; true only with owner_domain.

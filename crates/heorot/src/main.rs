@@ -5,6 +5,7 @@
 //! clock, disks and sockets, and stopped in order. It has no file system logic.
 
 mod admin;
+mod boot;
 mod cli;
 mod commands;
 mod config;
@@ -19,8 +20,8 @@ use command_line::{Failure, limits, logging, signals, usage};
 
 use crate::cli::{Cli, Command, DsCommand, bench_program, manual};
 use crate::commands::{
-    adopt, backup, check_config, clean, export, pool, quota, rebalance, restore, settings, snapshot, status,
-    stripe, target, token, volume,
+    adopt, backup, boot as boot_command, check_config, clean, export, pool, quota, rebalance, restore,
+    settings, snapshot, status, stripe, target, token, volume,
 };
 use crate::node::{init, run, up};
 use crate::process::panics;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Command::Volume(command) => volume::volume(&command),
         Command::Quota(command) => quota::quota(&command),
         Command::Snapshot(command) => snapshot::snapshot(&command),
+        Command::Boot(command) => boot_command::boot(&command),
         Command::Export(command) => export::export(&command),
         Command::ServiceAddress(command) => settings::service_address(&command),
         Command::Set(args) => settings::set(&args),

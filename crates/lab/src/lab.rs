@@ -110,8 +110,7 @@ impl Lab {
         let number = known.map_or_else(|| take_turn(&self.next_client, &CLIENTS, "clients"), Ok)?;
         let tap = format!("{}c{number}", bridge(self.subnet));
         if known.is_none() {
-            ip(&format!("tuntap add {tap} mode tap"))?;
-            ip(&format!("link set {tap} master {} up", bridge(self.subnet)))?;
+            self.make_tap(&tap)?;
         }
         if diskless.is_some() {
             self.diskless.lock().insert(name.to_owned(), number);
@@ -123,6 +122,23 @@ impl Lab {
         }
         let (address, folder) = (self.host(number), &self.folder().join(name));
         Client::boot(&Boot { kernel, name, address, memory_mib, tap: &tap, folder, diskless })
+    }
+
+    /// Makes a network device (tap) on the bridge for a machine that the caller runs. Returns its name, and an address that
+    /// no other machine has.
+    ///
+    /// # Errors
+    /// When a command fails, or the addresses are used up.
+    pub fn tap(&self) -> Result<(String, Ipv4Addr)> {
+        let number = take_turn(&self.next_client, &CLIENTS, "clients")?;
+        let tap = format!("{}c{number}", bridge(self.subnet));
+        self.make_tap(&tap)?;
+        Ok((tap, self.host(number)))
+    }
+
+    fn make_tap(&self, tap: &str) -> Result<()> {
+        ip(&format!("tuntap add {tap} mode tap"))?;
+        ip(&format!("link set {tap} master {} up", bridge(self.subnet)))
     }
 
     /// Makes a namespace for a server, on a link of its own.

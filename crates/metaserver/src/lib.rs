@@ -9,6 +9,7 @@
 
 mod admin;
 mod attributes;
+pub mod boot;
 mod cluster_program;
 mod compound;
 mod consistency;

@@ -1,16 +1,21 @@
-//! Machines without a disk: real kernels whose root is an image in Heorot work on while servers die.
+//! Machines without a disk: real kernels whose initramfs and root come from Heorot work on while servers die.
 
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lab::Diskless;
 use tests::copies::until;
-use tests::image::{make_image, make_initramfs};
+use tests::image::{KernelFiles, make_image, make_initramfs};
 use tests::{Client, Lab, Metaservers};
 
 use crate::snapshots::kill_leader;
 
 /// Programs that one build makes and runs.
-const BUILT: usize = 12;
+const BUILT: usize = 6;
+/// Port of the scripts and of what they load.
+const HTTP: u16 = 8069;
 /// Time limit of a build on a busy machine.
 const SLOW: Duration = Duration::from_secs(240);
 
@@ -34,6 +39,52 @@ fn built(node: &Client) -> usize {
     node.run("cat /tmp/builds 2>/dev/null || echo 0").trim().parse().expect("a number")
 }
 
+/// Answer of a metaserver to a machine that boots.
+fn get(address: IpAddr, path: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect((address, HTTP)).expect("a metaserver listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: heorot\r\nConnection: close\r\n\r\n").expect("a request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    assert!(
+        answer.starts_with(b"HTTP/1.1 200"),
+        "{path}: {}",
+        String::from_utf8_lossy(&answer[..100.min(answer.len())])
+    );
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+    answer.split_off(head + 4)
+}
+
+/// Nodes of a cluster: they do what iPXE does with the script for their MAC address.
+struct Nodes<'a> {
+    lab: &'a Lab,
+    address: IpAddr,
+}
+
+impl Nodes<'_> {
+    fn mac(name: &str) -> String {
+        let sum = name.bytes().fold(0_u8, u8::wrapping_add);
+        format!("52:54:00:00:00:{sum:02x}")
+    }
+
+    /// Switches a node on.
+    fn boot(&self, name: &str) -> Client {
+        let script = get(self.address, &format!("/boot/node/{}", Self::mac(name)));
+        let script = String::from_utf8(script).expect("a script");
+        let of = |word: &str| -> Vec<String> {
+            let line = script.lines().find(|line| line.starts_with(word));
+            line.unwrap_or_else(|| panic!("no {word}: {script}")).split(' ').map(str::to_owned).collect()
+        };
+        let url = of("initrd ").into_iter().find(|word| word.starts_with("http://")).expect("a URL");
+        let path = &url[url.find("/boot").expect("a path")..];
+        let initramfs: PathBuf = self.lab.folder().join(format!("{name}.initramfs"));
+        std::fs::write(&initramfs, get(self.address, path)).expect("a file");
+        // User Mode Linux is the kernel itself, and its network has no DHCP.
+        let words = of("kernel ").into_iter().skip_while(|word| word != "initrd=initrd.img").skip(1);
+        let words = words.take_while(|word| word != "||").filter(|word| word != "ip=dhcp").collect();
+        self.lab.diskless(name, &Diskless { initramfs, words })
+    }
+}
+
 #[test]
 fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_change_their_version_by_a_reboot()
 {
@@ -43,35 +94,34 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
     let mut cluster = Metaservers::start(&lab, 3, 2, 1);
     let (image, address) = (lab.folder().join("image"), cluster.service(0));
     make_image(&image);
-    let initramfs = make_initramfs(lab.folder());
+    let initramfs = make_initramfs(lab.folder(), &KernelFiles::uml());
+    std::fs::create_dir(image.join("boot")).expect("a folder");
+    std::fs::copy("/usr/bin/linux.uml", image.join("boot/vmlinuz-1")).expect("the kernel");
+    std::fs::copy(initramfs, image.join("boot/initrd.img-1")).expect("the initramfs");
     stage("image and initramfs");
-    let ash = lab.client("ash");
-    for volume in ["/images", "/nodes"] {
-        cluster.heorot(0, &["volume", "create", volume]);
+    let source = image.display().to_string();
+    cluster.heorot(0, &["set", "boot_http_port", &HTTP.to_string()]);
+    cluster.heorot(0, &["boot", "image", "import", &source, "tiny@1"]);
+    stage("the image is imported");
+    for (group, root) in [
+        ("shared", ["--shared", "128MiB"].as_slice()),
+        ("builders", &["--clone"]),
+        ("own", &["--own", "/etc,/var"]),
+    ] {
+        cluster.heorot(0, &[["boot", "group", "set", group].as_slice(), root].concat());
+        cluster.heorot(0, &["boot", "assign", group, "tiny@1"]);
     }
-    cluster.mount(&ash, 0, "vers=4.2");
-    ash.run_within(
-        SLOW,
-        &format!("cp -a {}/. /mnt/h/images/; mkdir /mnt/h/nodes/fir; sync", image.display()),
-    );
-    cluster.heorot(0, &["snapshot", "create", "/images@1"]);
-    stage("the image is in place");
-    // A group of nodes has a root of its own, which it writes to.
-    cluster.heorot(0, &["volume", "clone", "/images@1", "/group"]);
-
-    let boot = |name: &str, root: &str, more: &[&str]| {
-        let mut words = vec!["boot=heorot".to_owned(), format!("heorot.root={address}:{root}")];
-        words.extend(more.iter().map(|word| (*word).to_owned()));
-        lab.diskless(name, &Diskless { initramfs: initramfs.clone(), words })
-    };
-    let shared = ["heorot.overlay=128m"];
-    let own = ["heorot.own=/nodes/fir"];
+    for (name, group) in [("oak", "shared"), ("elm", "shared"), ("yew", "builders"), ("fir", "own")] {
+        cluster.heorot(0, &["boot", "node", "add", name, &Nodes::mac(name), "--group", group]);
+    }
+    let all = Nodes { lab: &lab, address };
+    until("a metaserver listens", || TcpStream::connect((address, HTTP)).is_ok());
     let version = |node: &Client| node.run("cat /etc/version").trim().to_owned();
     let nodes = [
-        (boot("oak", "/images/.snapshot/1", &shared), "/root/build"),
-        (boot("elm", "/images/.snapshot/1", &shared), "/root/build"),
-        (boot("yew", "/group", &["heorot.write"]), "/root/build"),
-        (boot("fir", "/images/.snapshot/1", &own), "/var/build"),
+        (all.boot("oak"), "/root/build"),
+        (all.boot("elm"), "/root/build"),
+        (all.boot("yew"), "/root/build"),
+        (all.boot("fir"), "/var/build"),
     ];
     stage("four nodes are up");
     for (node, _) in &nodes {
@@ -109,8 +159,11 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
     for (node, _) in &nodes {
         node.run("echo mine >/var/mine; sync");
     }
-    assert_eq!(ash.run("cat /mnt/h/group/var/mine /mnt/h/nodes/fir/var/mine"), "mine\nmine\n");
-    assert_eq!(ash.run("ls /mnt/h/images/var").trim(), "lib");
+    let ash = lab.client("ash");
+    cluster.mount(&ash, 0, "vers=4.2");
+    let mine = ash.run("cd /mnt/h/boot; cat groups/builders/tiny-1/var/mine nodes/fir/var/mine");
+    assert_eq!(mine, "mine\nmine\n");
+    assert_eq!(ash.run("ls /mnt/h/boot/images/tiny/var").trim(), "lib");
     let said = nodes[3].0.try_run("echo x >/root/x 2>&1");
     assert!(said.text.contains("Read-only"), "{said:?}");
     drop(nodes);
@@ -118,16 +171,22 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
     stage("their files are where they should be");
 
     // A new version takes effect with a reboot, and so does the way back.
-    ash.run("echo 2 >/mnt/h/images/etc/version; sync");
-    cluster.heorot(0, &["snapshot", "create", "/images@2"]);
+    std::fs::write(image.join("etc/version"), "2\n").expect("a file");
+    cluster.heorot(0, &["boot", "image", "import", &source, "tiny@2"]);
     stage("a second version");
-    for number in ["2", "1"] {
-        let node = boot("oak", &format!("/images/.snapshot/{number}"), &shared);
-        assert_eq!(version(&node), number);
-        stage("one has changed its version");
-        assert_eq!(node.run("ls /var").trim(), "lib", "what it wrote was in its memory");
+    for group in ["shared", "own"] {
+        cluster.heorot(0, &["boot", "assign", group, "tiny@2"]);
     }
-    let node = boot("fir", "/images/.snapshot/2", &own);
+    let node = all.boot("oak");
+    assert_eq!(version(&node), "2");
+    assert_eq!(node.run("ls /var").trim(), "lib", "what it wrote was in its memory");
+    drop(node);
+    stage("one has changed its version");
+    let node = all.boot("fir");
     assert_eq!(node.run("cat /var/mine; cat /etc/version"), "mine\n1\n", "its /etc and /var stay");
-    assert!(!node.run("ls /usr/bin").is_empty());
+    assert!(node.run("cat /proc/cmdline").contains("/boot/images/tiny/.snapshot/2"));
+    drop(node);
+    cluster.heorot(0, &["boot", "rollback", "shared"]);
+    assert_eq!(version(&all.boot("elm")), "1");
+    stage("and one has gone back");
 }

@@ -37,6 +37,7 @@ mod old_files;
 mod operator;
 mod pjdfstest;
 mod postgres;
+mod pxe;
 mod quotas;
 mod ranges;
 mod real_client;

@@ -1,12 +1,14 @@
 //! JSON types of the admin interface, for its server and its client. Ids are hexadecimal texts, since JSON's
 //! numbers end at 2^53.
 
+mod boot;
 mod snapshots;
 mod volumes;
 
 use dataserver::TargetChecks;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::boot::{Boot, BootGroup, BootNode, BootRequest, BootRoot, Image};
 pub(crate) use self::snapshots::{Schedule, Snapshot, SnapshotDone, SnapshotRequest};
 pub(crate) use self::volumes::{Quota, QuotaRequest, SnapshotName, Volume, VolumeRequest};
 

@@ -4,15 +4,20 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http_body_util::{BodyExt, Full};
+use futures_util::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
+use hyper::http::request::Builder;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::admin::api::Refusal;
@@ -26,10 +31,15 @@ use command_line::Failure;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
 /// Time limit of a long request: a clean of full targets takes minutes.
 const LONG_ANSWER_TIME_MAX: Duration = Duration::from_secs(3600);
+/// Time limit of an import of an image.
+const UPLOAD_TIME_MAX: Duration = Duration::from_secs(86_400);
 /// Time limit for the next piece of a streamed body.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Maximal length of an answer that is not a stream.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Body of a request.
+type Outgoing = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Client of one admin interface.
 pub(crate) struct AdminClient {
@@ -85,6 +95,26 @@ impl AdminClient {
         Err(answer.err().unwrap_or_else(|| self.strange("no stream")))
     }
 
+    /// Sends a body of any length, piece by piece; an error among the pieces ends it early.
+    pub(crate) fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        pieces: mpsc::Receiver<io::Result<Bytes>>,
+    ) -> Result<T, Failure> {
+        let frames = stream::unfold(pieces, |mut pieces| async move {
+            let piece = pieces.recv().await?;
+            Some((piece.map(Frame::data), pieces))
+        });
+        let body = UnsyncBoxBody::new(StreamBody::new(frames));
+        self.runtime.block_on(async {
+            let request = self.request(Method::POST, &with_query(path, query));
+            let request = request.body(body).map_err(|e| self.strange(&e))?;
+            let response = self.sent(request, UPLOAD_TIME_MAX).await?;
+            self.answer(response).await
+        })
+    }
+
     fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -106,14 +136,23 @@ impl AdminClient {
         body: Bytes,
         limit: Duration,
     ) -> Result<Response<Incoming>, Failure> {
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.place.host());
+        let mut request = self.request(method, path);
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, token.header());
+        let body = UnsyncBoxBody::new(Full::new(body).map_err(|never| match never {}));
+        self.sent(request.body(body).map_err(|e| self.strange(&e))?, limit).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> Builder {
+        let request = Request::builder().method(method).uri(path).header(header::HOST, self.place.host());
+        match &self.token {
+            Some(token) => request.header(header::AUTHORIZATION, token.header()),
+            None => request,
         }
-        let request = request.body(Full::new(body)).map_err(|e| self.strange(&e))?;
+    }
+
+    async fn sent(&self, request: Request<Outgoing>, limit: Duration) -> Result<Response<Incoming>, Failure> {
         let answer = async {
             match self.place.connect().await? {
                 Stream::Socket(stream) => self.send(stream, request).await,
@@ -128,7 +167,7 @@ impl AdminClient {
         })
     }
 
-    async fn send<S>(&self, stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure>
+    async fn send<S>(&self, stream: S, request: Request<Outgoing>) -> Result<Response<Incoming>, Failure>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -8,6 +8,7 @@
 //! | `/volumes`, `/volume` | see `volumes`; metaserver only |
 //! | `/quotas`, `/quota` | see `quotas`; metaserver only |
 //! | `/snapshots`, `/snapshot` | see `snapshots`; metaserver only |
+//! | `/boot`, `/boot/image`, `/boot/loaders` | see `boot`; metaserver only |
 //! | `POST /clean?after_restore=` | [`Clean`]; metaserver only |
 //! | `POST /adopt` | [`Adopted`]; data server only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
@@ -33,8 +34,8 @@ use serde::Deserialize;
 
 use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
 use crate::admin::{
-    access, backup, balance, metrics, nodes, pools, quotas, settings, snapshots, stripe, targets, tokens,
-    volumes,
+    access, backup, balance, boot, metrics, nodes, pools, quotas, settings, snapshots, stripe, targets,
+    tokens, volumes,
 };
 use crate::node::ds_file::no_targets_of_up;
 use crate::node::secret::Secret;
@@ -113,6 +114,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .route("/status", get(status))
         .route("/clean", post(clean))
         .route("/adopt", post(adopt))
+        .merge(boot::routes())
         .merge(nodes::routes())
         .merge(pools::routes())
         .merge(quotas::routes())

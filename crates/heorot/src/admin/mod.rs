@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod api;
 pub(crate) mod backup;
 pub(crate) mod balance;
+pub(crate) mod boot;
 pub(crate) mod client;
 pub(crate) mod http;
 pub(crate) mod metrics;

@@ -25,6 +25,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{sleep, timeout};
 
 use crate::admin::access::Access;
+use crate::admin::boot;
 use crate::admin::http::{self, Admin, Refused};
 use crate::admin::socket::{self, AdminSocket};
 use crate::admin::token::AdminToken;
@@ -193,6 +194,10 @@ async fn answer(
         Ok(trusted) => is_trusted.fetch_or(trusted, Ordering::Relaxed),
         Err(refused) => return Ok(refused.into_response()),
     };
+    // Images come as streams. Those that may send them have shown that they are administrators.
+    if boot::LONG.contains(&head.uri.path()) {
+        return TowerToHyperService::new(router).call(Request::from_parts(head, Body::new(body))).await;
+    }
     let body = match timeout(REQUEST_TIME_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) => return Ok(Refused(StatusCode::BAD_REQUEST, error.to_string()).into_response()),

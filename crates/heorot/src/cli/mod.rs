@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod bench_program;
+mod boot;
 #[cfg(test)]
 mod documented;
 pub(crate) mod manual;
@@ -19,6 +20,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::admin::place::AdminArgs;
 use crate::cli::bench_program::BenchProgramArgs;
+pub(crate) use crate::cli::boot::{
+    BootCommand, BootNodeCommand, GroupCommand, ImageCommand, LoaderCommand, RootArgs,
+};
 use crate::cli::manual::{CompletionsArgs, ManArgs};
 pub(crate) use crate::cli::pools::{PoolCommand, StripeCommand};
 pub(crate) use crate::cli::quotas::QuotaCommand;
@@ -102,6 +106,9 @@ pub(crate) enum Command {
     /// Show, make, schedule or remove snapshots of volumes, or put a volume back to one
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Boot machines without a disk from images: import images, add nodes, assign a version, go back
+    #[command(subcommand)]
+    Boot(BootCommand),
     /// Show or change exports: the directories that clients may mount, their networks and rules
     #[command(subcommand)]
     Export(ExportCommand),

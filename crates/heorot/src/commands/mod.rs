@@ -2,6 +2,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod backup;
+pub(crate) mod boot;
 pub(crate) mod check_config;
 pub(crate) mod clean;
 pub(crate) mod export;

@@ -16,6 +16,7 @@ use store::{OpenError, RedbStore};
 
 use crate::admin::http::Admin;
 use crate::admin::server::{AdminPlace, AdminServer};
+use crate::boot::BootServers;
 use crate::cli::ConfigArgs;
 use crate::config;
 use crate::config::mds::{GroupConfig, MdsConfig, default_rules};
@@ -65,6 +66,8 @@ pub(crate) struct RunningMds {
     server: Server,
     /// Server for the other metaservers.
     consensus: Option<Server>,
+    /// Listeners for machines that boot.
+    boots: BootServers,
     replica: Replica,
     secret: Secret,
     _dir: DataDir,
@@ -190,15 +193,18 @@ impl RunningMds {
             .serve(settings.listen)
             .await
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
-        metaserver.enter_map(this_server(&group, settings.listen));
+        let this = this_server(&group, settings.listen);
+        let own = this.address.parse().map_or(settings.listen, |address: SocketAddr| address).ip();
+        metaserver.enter_map(this);
         let service = ServiceAddresses {
             interface: None,
             open: Box::new(nfs::open_interfaces),
             clients_file: dir.path().join(CLIENTS_FILE),
         };
         metaserver.cluster().hold_addresses(service, &server);
+        let boots = BootServers::start(&metaserver, own);
         let secret = secret.clone();
-        Ok(Self { metaserver, server, consensus, replica, secret, _dir: dir })
+        Ok(Self { metaserver, server, consensus, boots, replica, secret, _dir: dir })
     }
 
     /// Cluster secret, of a metaserver that machines can join.
@@ -237,9 +243,10 @@ impl RunningMds {
 
     /// Stops the metaserver, with everything that was acknowledged in the store.
     pub(crate) async fn stop(self) {
-        let Self { metaserver, server, consensus, replica, secret: _, _dir } = self;
+        let Self { metaserver, server, consensus, boots, replica, secret: _, _dir } = self;
         // Release the addresses before any client is refused; transfer leadership first, so that there is no
         // election; and retire the read lease, so that no member waits for it.
+        drop(boots);
         metaserver.cluster().release_addresses().await;
         replica.transfer_leadership(HAND_OVER_TIME_MAX).await;
         metaserver.stop();

@@ -72,7 +72,7 @@ pub async fn trees(client: &Client, dirs: &[&str]) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-async fn read(client: &Client, path: &str) -> Vec<u8> {
+pub async fn read(client: &Client, path: &str) -> Vec<u8> {
     let file =
         client.open_path(path, nfs_rs::OPEN_READ).await.unwrap_or_else(|e| panic!("open {path}: {e}")).fh;
     let mut data = vec![];

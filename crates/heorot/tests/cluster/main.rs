@@ -4,6 +4,7 @@ mod admission;
 mod backup;
 mod balance;
 mod before;
+mod boot_files;
 mod clocks;
 mod damaged_blocks;
 mod dead_data_servers;

@@ -15,6 +15,8 @@ pub use crate::data::target_changes::TargetChange;
 pub use exports::{ExportChange, ExportReport};
 pub use quotas::{NewLimits, QuotaOf, QuotaReport};
 pub use schedules::ScheduleReport;
+pub(crate) use snapshots::volume_at;
 pub use snapshots::{SnapshotMade, SnapshotReport};
 pub use stripe::{NewStripe, StripeReport};
+pub(crate) use stripe::{server_failed, walk};
 pub use volumes::{OriginReport, VolumeReport};

@@ -96,7 +96,7 @@ impl Metaserver {
     ///
     /// # Errors
     /// [`AdminError`].
-    pub(super) async fn snapshot_of(
+    pub(crate) async fn snapshot_of(
         &self,
         volume: VolumeId,
         path: &str,
@@ -212,6 +212,9 @@ impl Metaserver {
         self.cluster.agree().await?;
         let (volume, path) = volume_at(&*self.machine.view().map_err(server_failed)?, path)?;
         let bytes = name.as_bytes().to_vec();
+        if !force {
+            self.boots_nothing(&format!("{path}@{name}"), |one| one.volume == volume && one.name == bytes)?;
+        }
         let remove = Command::RemoveSnapshot { volume, name: bytes.clone(), force };
         match self.state.propose(None, remove).await {
             Ok(_) => {}
@@ -225,8 +228,26 @@ impl Metaserver {
     }
 }
 
+impl Metaserver {
+    /// Refuses to remove what nodes boot from.
+    pub(super) fn boots_nothing(
+        &self,
+        what: &str,
+        is_meant: impl Fn(&Snapshot) -> bool,
+    ) -> Result<(), AdminError> {
+        let names = self.booted_by(is_meant).map_err(server_failed)?;
+        match names.is_empty() {
+            true => Ok(()),
+            false => Err(AdminError::Invalid(format!(
+                "{what} is what {} boot (heorot boot list); with --force it is removed, and they do not boot any more",
+                names.join(", ")
+            ))),
+        }
+    }
+}
+
 /// Volume whose root is at `path`, and its path written out.
-pub(super) fn volume_at(view: &dyn View, path: &str) -> Result<(VolumeId, String), AdminError> {
+pub(crate) fn volume_at(view: &dyn View, path: &str) -> Result<(VolumeId, String), AdminError> {
     let way = walk(view, path)?;
     let root = way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode);
     let path = written_out(&way);

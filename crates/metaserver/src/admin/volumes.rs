@@ -154,6 +154,10 @@ impl Metaserver {
             let place = self.place_of_volume(&*view, path)?;
             let root = read::lookup(&*view, place.dir, &place.name)?;
             let volume = root.map(|root| read::volume(&*view, root.volume())).transpose()?.flatten();
+            if let Some(volume) = volume.as_ref().filter(|_| !force) {
+                let id = volume.id;
+                self.boots_nothing(&place.path, |one| one.volume == id)?;
+            }
             (place, volume.map_or(0, |volume| volume.usage.inodes.saturating_sub(1)))
         };
         let remove = Command::RemoveVolume { dir, name, force };
