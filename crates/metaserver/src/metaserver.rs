@@ -1,5 +1,6 @@
 //! The metaserver: its parts, and its background tasks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster::{Begin, Cluster, Group, ThisServer};
@@ -49,6 +50,8 @@ pub struct Metaserver {
     pub(crate) drc: ReplyCache,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Mutex<Vec<JoinHandle<()>>>,
+    /// Paths of the image volumes that are imported at this metaserver now.
+    pub(crate) imports: Mutex<BTreeSet<String>>,
 }
 
 impl Metaserver {
@@ -111,6 +114,7 @@ impl Metaserver {
             drc: ReplyCache::default(),
             metrics,
             background: Mutex::default(),
+            imports: Mutex::default(),
         };
         server.learn_records()?;
         Ok(Arc::new(server))

@@ -130,9 +130,15 @@ fn change_group(
     if !are_words(&becomes.words) {
         return Err(Error::Invalid.into());
     }
-    if let BootRoot::Own { directories } = &becomes.root
-        && (directories.len() > OWN_DIRECTORIES_MAX || !directories.iter().all(|path| is_own_directory(path)))
-    {
+    let is_sound = match &becomes.root {
+        BootRoot::Shared { memory_mib } => *memory_mib > 0,
+        BootRoot::Group => true,
+        BootRoot::Own { directories } => {
+            (1..=OWN_DIRECTORIES_MAX).contains(&directories.len())
+                && directories.iter().all(|path| is_own_directory(path))
+        }
+    };
+    if !is_sound {
         return Err(Error::Invalid.into());
     }
     image_is_there(view, was.map(|group| group.assigned), becomes.assigned)?;
@@ -199,7 +205,7 @@ pub fn is_own_directory(path: &str) -> bool {
 /// replace or run.
 #[must_use]
 pub fn are_words(words: &str) -> bool {
-    let fits = |byte: u8| (byte.is_ascii_graphic() || byte == b' ') && !b"$|&#\"".contains(&byte);
+    let fits = |byte: u8| (byte.is_ascii_graphic() || byte == b' ') && !b"$|&;#\"".contains(&byte);
     words.len() <= BOOT_WORDS_BYTES_MAX && words.bytes().all(fits)
 }
 

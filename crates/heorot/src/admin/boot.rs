@@ -1,6 +1,7 @@
 //! Routes of the admin interface for machines that boot from images: `GET /boot`, `PUT /boot`, and
 //! `POST /boot/image?name=` and `POST /boot/loaders`, whose bodies are tars of any length.
 
+use std::cell::Cell;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use bytes::{Buf, Bytes};
 use cluster::AdminError;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use metaserver::boot::{BootNodeChange, Entry, EntryKind, NewBootNode, Piece, parse_mac};
+use metaserver::boot::{BootNodeChange, Entry, EntryKind, ImportOptions, NewBootNode, Piece, parse_mac};
+use namespace::Time;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -27,14 +29,16 @@ pub(crate) const LONG: [&str; 2] = ["/boot/image", "/boot/loaders"];
 const PIECES_WAITING_MAX: usize = 16;
 /// Bytes of one piece of data.
 const PIECE_BYTES: usize = 256 << 10;
+/// Zeros at the end of a tar: two blocks.
+const END_BYTES: usize = 1024;
 /// Time for the next piece from the client, which may be making the image.
-const PIECE_TIME_MAX: Duration = Duration::from_secs(240);
+const PIECE_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Router of this module.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
     Router::new()
         .route("/boot", get(report).put(change))
-        .route(LONG[0], post(import))
+        .route(LONG[0], get(check_import).post(import))
         .route(LONG[1], post(import_loaders))
 }
 
@@ -95,6 +99,7 @@ async fn change(
         ("set-group", None, None) => in_time(metaserver.boot_group_set(&name, root, words)).await?,
         ("remove-group", None, None) => in_time(metaserver.boot_group_remove(&name)).await?,
         ("assign", None, Some(image)) => in_time(metaserver.boot_assign(&name, &image)).await?,
+        ("assign-as-group", None, None) => in_time(metaserver.boot_assign_as_group(&name)).await?,
         ("rollback", None, None) => in_time(metaserver.boot_rollback(&name)).await?,
         (other, ..) => {
             return Err(refused(format!(
@@ -109,6 +114,26 @@ async fn change(
 #[derive(Deserialize)]
 struct ImageQuery {
     name: String,
+    #[serde(default)]
+    whole: bool,
+    #[serde(default)]
+    force: bool,
+}
+
+impl ImageQuery {
+    fn how(&self) -> ImportOptions {
+        ImportOptions { whole: self.whole, force: self.force }
+    }
+}
+
+/// Whether an import would begin: asked before its body is sent.
+async fn check_import(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ImageQuery>,
+) -> Result<Json<Done>, Refused> {
+    let checked = in_time(metaserver(&admin)?.boot_import_check(&query.name, query.how())).await?;
+    checked.map_err(refused)?;
+    Ok(Json(Done { done: format!("{} can be imported", query.name) }))
 }
 
 async fn import(
@@ -117,7 +142,10 @@ async fn import(
     body: Body,
 ) -> Result<Json<Done>, Refused> {
     let metaserver = Arc::clone(metaserver(&admin)?);
-    taken(body, |pieces| Box::pin(async move { metaserver.boot_import(&query.name, pieces).await })).await
+    taken(body, |pieces| {
+        Box::pin(async move { metaserver.boot_import(&query.name, query.how(), pieces).await })
+    })
+    .await
 }
 
 async fn import_loaders(State(admin): State<Arc<Admin>>, body: Body) -> Result<Json<Done>, Refused> {
@@ -199,7 +227,8 @@ impl From<io::Error> for TarError {
 
 fn read_tar(body: impl Read, to_import: &mpsc::Sender<Piece>) -> Result<(), TarError> {
     let send = |piece| to_import.blocking_send(piece).map_err(|_| TarError::NotTaken);
-    let mut archive = tar::Archive::new(body);
+    let zeros = Cell::new(0);
+    let mut archive = tar::Archive::new(Counting { body, zeros: &zeros });
     for entry in archive.entries()? {
         let mut entry = entry?;
         let Some(read) = entry_of(&mut entry)? else { continue };
@@ -216,16 +245,50 @@ fn read_tar(body: impl Read, to_import: &mpsc::Sender<Piece>) -> Result<(), TarE
             }
             send(Piece::Data(piece.into()))?;
         }
+        zeros.set(0);
     }
     // What follows the end is read too: padding, which the client still sends.
-    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    let rest = archive.into_inner();
+    if rest.zeros.get() < END_BYTES {
+        return Err(TarError::Wrong("it ends early".into()));
+    }
+    io::copy(&mut { rest.body }, &mut io::sink())?;
     send(Piece::End)
+}
+
+/// The body, with the number of zeros at the end of what was read since the last entry: a tar that is cut off between two
+/// entries would be taken for a whole one.
+struct Counting<'a, R> {
+    body: R,
+    zeros: &'a Cell<usize>,
+}
+
+impl<R: Read> Read for Counting<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.body.read(into)?;
+        let zeros = into[..bytes].iter().rev().take_while(|byte| **byte == 0).count();
+        self.zeros.set(if zeros == bytes { self.zeros.get() + bytes } else { zeros });
+        Ok(bytes)
+    }
 }
 
 /// The entry; none: it is of no file.
 fn entry_of(entry: &mut tar::Entry<'_, impl Read>) -> Result<Option<Entry>, TarError> {
     let path = entry.path_bytes().into_owned();
     let shown = String::from_utf8_lossy(&path).into_owned();
+    let mut exact = None;
+    if let Some(extensions) = entry.pax_extensions()? {
+        for extension in extensions {
+            let extension = extension?;
+            if extension.key_bytes().starts_with(b"GNU.sparse.") {
+                let why = "is sparse in a way that is not read: make the tar without -S";
+                return Err(TarError::Wrong(format!("{shown} {why}")));
+            }
+            if extension.key_bytes() == b"mtime" {
+                exact = extension.value().ok().and_then(time_of);
+            }
+        }
+    }
     let header = entry.header();
     let number = |number: io::Result<Option<u32>>| Ok::<_, TarError>(number?.unwrap_or(0));
     let target = || match entry.link_name_bytes() {
@@ -252,9 +315,24 @@ fn entry_of(entry: &mut tar::Entry<'_, impl Read>) -> Result<Option<Entry>, TarE
     let id = |id: u64| {
         u32::try_from(id).map_err(|_| TarError::Wrong(format!("{shown}: {id} is no user or group")))
     };
-    let modified = i64::try_from(header.mtime()?).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(header.mtime()?).unwrap_or(i64::MAX);
+    let modified = exact.unwrap_or(Time { seconds, nanoseconds: 0 });
     let (mode, uid, gid) = (header.mode()?, id(header.uid()?)?, id(header.gid()?)?);
     Ok(Some(Entry { path, kind, mode, uid, gid, modified }))
+}
+
+/// A time of pax: seconds, with as many places behind the point as the sender knows.
+fn time_of(text: &str) -> Option<Time> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    let (seconds, nanoseconds): (i64, u32) = (seconds.parse().ok()?, digits.parse().ok()?);
+    match seconds < 0 && nanoseconds > 0 || text.starts_with("-0") {
+        // -1.5 is half a second after -2.
+        true if nanoseconds > 0 => {
+            Some(Time { seconds: seconds.checked_sub(1)?, nanoseconds: 1_000_000_000 - nanoseconds })
+        }
+        _ => Some(Time { seconds, nanoseconds }),
+    }
 }
 
 #[cfg(test)]
@@ -288,10 +366,28 @@ mod tests {
         };
         assert_eq!(
             (&su.path[..], &su.kind, su.mode, su.uid, su.modified),
-            (&b"usr/bin/su"[..], &EntryKind::File(3), 0o4755, 7, 99)
+            (&b"usr/bin/su"[..], &EntryKind::File(3), 0o4755, 7, Time { seconds: 99, nanoseconds: 0 })
         );
         assert_eq!(&data[..], b"abc");
         assert_eq!(bin.kind, EntryKind::Symlink(b"usr/bin".to_vec()));
+    }
+
+    #[test]
+    fn a_time_of_pax_has_its_fraction() {
+        let of = |text: &str| time_of(text).map(|time| (time.seconds, time.nanoseconds));
+        for (text, expected) in [
+            ("12", Some((12, 0))),
+            ("12.5", Some((12, 500_000_000))),
+            ("12.1234567899", Some((12, 123_456_789))),
+            ("-1.5", Some((-2, 500_000_000))),
+            ("-0.25", Some((-1, 750_000_000))),
+            ("-3", Some((-3, 0))),
+            ("", None),
+            ("1.x", None),
+            ("-9223372036854775808.5", None),
+        ] {
+            assert_eq!(of(text), expected, "{text}");
+        }
     }
 
     #[test]
@@ -301,7 +397,10 @@ mod tests {
         header.set_size(2000);
         builder.append_data(&mut header, "f", &[7; 2000][..]).unwrap();
         let whole = builder.into_inner().unwrap();
-        for bytes in [&b"\x1f\x8b no tar at all".repeat(64)[..], &whole[..1000]] {
+        // The last is cut off between two entries.
+        for bytes in
+            [&b"\x1f\x8b no tar at all".repeat(64)[..], &whole[..1000], &whole[..512 + 2048], &[][..]]
+        {
             let (outcome, pieces) = read(bytes);
             assert!(matches!(outcome, Err(TarError::Wrong(_))), "{outcome:?}");
             assert!(!pieces.iter().any(|piece| matches!(piece, Piece::End)));

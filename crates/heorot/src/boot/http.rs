@@ -9,9 +9,7 @@
 //!
 //! Limits: connections, those of one address, the time and the size of a head, the time of a connection.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,10 +25,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use metaserver::Metaserver;
 use metaserver::boot::{BootFile, BootPart, parse_mac};
-use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+
+use crate::boot::addresses::Addresses;
 
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 256;
@@ -51,7 +50,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 pub(super) async fn serve(listener: TcpListener, metaserver: Arc<Metaserver>) -> io::Error {
     let router = router(metaserver);
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let addresses: Arc<Mutex<HashMap<IpAddr, usize>>> = Arc::default();
+    let addresses = Addresses::of(OF_ADDRESS_MAX);
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             return io::Error::other("no connections");
@@ -64,43 +63,12 @@ pub(super) async fn serve(listener: TcpListener, metaserver: Arc<Metaserver>) ->
                 continue;
             }
         };
-        let Some(counted) = Counted::new(&addresses, peer.ip()) else { continue };
+        let Some(counted) = addresses.count(peer.ip()) else { continue };
         let router = router.clone();
         tokio::spawn(async move {
             let (_permit, _counted) = (permit, counted);
             connection(stream, router).await;
         });
-    }
-}
-
-/// Count of an address's connections.
-struct Counted {
-    addresses: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    address: IpAddr,
-}
-
-impl Counted {
-    fn new(addresses: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Option<Self> {
-        let mut counts = addresses.lock();
-        let count = counts.entry(address).or_default();
-        if *count >= OF_ADDRESS_MAX {
-            return None;
-        }
-        *count += 1;
-        drop(counts);
-        Some(Self { addresses: Arc::clone(addresses), address })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut counts = self.addresses.lock();
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
-            }
-        }
     }
 }
 

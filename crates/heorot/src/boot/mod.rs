@@ -9,6 +9,7 @@
 //! Each metaserver listens at each service address, also while another one holds it: once an address moves, it is
 //! answered.
 
+mod addresses;
 mod http;
 mod listeners;
 mod tftp;

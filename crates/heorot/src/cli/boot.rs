@@ -23,12 +23,16 @@ pub(crate) enum BootCommand {
     #[command(subcommand)]
     Loader(LoaderCommand),
     /// Have a group, or a node alone, boot another image from its next boot on
+    #[command(group = clap::ArgGroup::new("to").required(true))]
     Assign {
         /// A group or a node
         name: String,
         /// The image
-        #[arg(value_name = "IMAGE@VERSION")]
-        image: String,
+        #[arg(value_name = "IMAGE@VERSION", group = "to")]
+        image: Option<String>,
+        /// A node: what its group boots, and no image of its own any more
+        #[arg(long, group = "to")]
+        as_group: bool,
         #[command(flatten)]
         admin: AdminArgs,
     },
@@ -67,6 +71,12 @@ pub(crate) enum ImageCommand {
         /// Its name and version; its volume is /boot/images/IMAGE
         #[arg(value_name = "IMAGE@VERSION")]
         image: String,
+        /// Write also files that are there with the same size and time: for sources whose times say nothing
+        #[arg(long)]
+        whole: bool,
+        /// Also into a volume with files that is not below /boot/images: those that are not in the source are removed
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         admin: AdminArgs,
     },

@@ -144,6 +144,9 @@ async fn a_node_loads_the_version_that_is_assigned_and_that_of_before_after_a_ro
     assert!(kernel == noise(300_000, 2) && initrd == noise(2_500_003, 2));
     ask(ip, &["boot", "rollback", "oak"]).unwrap();
     assert!(script(ip, MAC).contains("oak boots debian@1"));
+    ask(ip, &["boot", "assign", "oak", "debian@2"]).unwrap();
+    ask(ip, &["boot", "assign", "oak", "--as-group"]).unwrap();
+    assert!(script(ip, MAC).contains("oak boots debian@1"));
     ask(ip, &["boot", "assign", "nodes", "debian@2"]).unwrap();
     assert!(script(ip, MAC).contains("oak boots debian@2"));
     ask(ip, &["boot", "rollback", "nodes"]).unwrap();
@@ -173,7 +176,7 @@ fn firmware_loads_by_tftp_and_http_what_was_added_and_nothing_else() {
         std::fs::write(&loader, noise(150_000 + 512 * usize::from(version), version)).unwrap();
         ask(ip, &["boot", "loader", "add", loader.to_str().unwrap()]).unwrap();
         let expected = std::fs::read(&loader).unwrap();
-        assert!(tftp(ip, "ipxe.efi") == Ok(expected.clone()), "version {version}");
+        until("TFTP has it", || tftp(ip, "ipxe.efi") == Ok(expected.clone()));
         assert!(get(ip, "/boot/loader/ipxe.efi") == (200, expected));
     }
     for name in ["other", "../images", "..", "", "/etc/passwd"] {
@@ -239,6 +242,17 @@ fn images_and_nodes_that_cannot_be_are_refused_and_leave_nothing_that_boots() {
     let whole = std::fs::read(path("whole.tar")).unwrap();
     std::fs::write(path("cut.tar"), &whole[..60_000]).unwrap();
     refused(import(&path("cut.tar"), "debian@1"), "the tar cannot be read");
+    // A cut between two entries is one, too, and nothing is not an empty image.
+    let boundary = whole.len() - whole.iter().rev().take_while(|byte| **byte == 0).count();
+    std::fs::write(path("cut.tar"), &whole[..boundary.next_multiple_of(512)]).unwrap();
+    refused(import(&path("cut.tar"), "debian@1"), "it ends early");
+    std::fs::write(path("cut.tar"), "").unwrap();
+    refused(import(&path("cut.tar"), "debian@1"), "it ends early");
+    std::fs::write(path("cut.tar"), [0; 1024]).unwrap();
+    refused(import(&path("cut.tar"), "debian@1"), "nothing came");
+    ask(ip, &["volume", "create", "/projects"]).unwrap();
+    import(&path("whole.tar"), "/projects@1").unwrap();
+    refused(import(&path("whole.tar"), "/projects@2"), "with --force");
     // The next import goes on from there; its tar comes from a program.
     let mut child = Command::new(env!("CARGO_BIN_EXE_heorot"))
         .args(["boot", "image", "import", "-", "debian@1", "--admin", &crate::servers::places::of(ip)])
@@ -260,7 +274,7 @@ fn images_and_nodes_that_cannot_be_are_refused_and_leave_nothing_that_boots() {
     refused(boot(&["assign", "elm", "debian@1"]), "neither a group nor a node");
     refused(boot(&["rollback", "nodes"]), "has booted nothing else");
     refused(boot(&["group", "set", "nodes", "--own", "/etc,/../x"]), "is no directory for a node");
-    refused(boot(&["group", "set", "nodes", "--words", "a || reboot"]), "are no words");
+    refused(boot(&["group", "set", "nodes", "--words", "a ; reboot"]), "are no words");
     refused(boot(&["group", "remove", "nodes"]), "nodes are in the group");
 
     refused(ask(ip, &["snapshot", "remove", "/boot/images/debian@1"]), "is what oak boot");

@@ -30,8 +30,8 @@ pub struct Entry {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Time of the last change of its data, in seconds since 1970.
-    pub modified: i64,
+    /// Time of the last change of its data.
+    pub modified: Time,
 }
 
 /// Kind of an entry.
@@ -74,16 +74,16 @@ impl Metaserver {
         })
     }
 
-    /// Makes the inode of an entry. None: it is there with the same data already.
+    /// Makes the inode of an entry. None: it is there with the same data already; of files that is so only if such are kept.
     pub(super) async fn begin(
         &self,
         dir: InodeId,
         name: &[u8],
         entry: &Entry,
-        size: u64,
+        keeps: bool,
     ) -> Result<Option<Inode>, FileError> {
         if let Some(there) = self.there(dir, name)? {
-            if is_same(&there, entry, size) {
+            if is_same(&there, entry, keeps) {
                 let wanted = attributes(entry);
                 if (there.mode, there.uid, there.gid) != (wanted.mode, wanted.uid, wanted.gid) {
                     self.set_attributes_of(there.id, wanted).await?;
@@ -145,11 +145,11 @@ impl Metaserver {
 }
 
 /// Whether an inode has the data of an entry already: as rsync looks at it, by size and time.
-fn is_same(there: &Inode, entry: &Entry, size: u64) -> bool {
+fn is_same(there: &Inode, entry: &Entry, keeps: bool) -> bool {
     match (&there.kind, &entry.kind) {
-        (Kind::File(_), EntryKind::File(_)) => {
+        (Kind::File(_), EntryKind::File(size)) => {
             // More than one name: the other may be of another file in this version.
-            there.links == 1 && there.size == size && there.modified == time(entry.modified)
+            keeps && there.links == 1 && there.size == *size && there.modified == entry.modified
         }
         (Kind::Symlink(target), EntryKind::Symlink(wanted)) => target == wanted,
         (Kind::Fifo, EntryKind::Fifo) => true,
@@ -165,12 +165,8 @@ pub(super) fn attributes(entry: &Entry) -> NewAttributes {
         EntryKind::Symlink(_) => crate::files::make::SYMLINK_MODE,
         _ => entry.mode & 0o7777,
     };
-    let modified = Some(time(entry.modified));
+    let modified = Some(entry.modified);
     NewAttributes { mode, uid: entry.uid, gid: entry.gid, accessed: modified, modified }
-}
-
-fn time(seconds: i64) -> Time {
-    Time { seconds, nanoseconds: 0 }
 }
 
 /// The path without `.`, and without a `/` at its begin or end.

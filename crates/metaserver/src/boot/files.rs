@@ -2,15 +2,15 @@
 //!
 //! Symbolic links are followed inside the volume alone: `..` ends at its root, and `/` is its root.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use namespace::{BootGroup, BootRoot, Inode, InodeId, Kind, VolumeId, read};
+use namespace::{Assigned, BootGroup, BootRoot, Inode, InodeId, Kind, VolumeId, read};
 use store::View;
 
-use super::paths::{ImageName, LOADERS, clone_of_group, image_of};
+use super::paths::{ImageName, LOADERS, clone_of_group};
 use crate::Metaserver;
 use crate::admin::walk;
 use crate::errors::FileError;
@@ -19,6 +19,8 @@ use crate::errors::FileError;
 const LINKS_MAX: usize = 40;
 /// Names of /boot that are looked at.
 const NAMES_MAX: usize = 4096;
+/// Files for firmware that are known by name.
+const LOADERS_MAX: usize = 16;
 /// Bytes of one read.
 const READ_BYTES_MAX: u32 = 256 << 10;
 
@@ -95,12 +97,37 @@ impl Metaserver {
             match walk(&*view, LOADERS) {
                 Ok(way) => {
                     let dir = way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode);
-                    followed(&*view, dir, dir, name.as_bytes())?
+                    followed(&*view, &[dir], name.as_bytes())?
                 }
                 Err(_) => None,
             }
         };
         self.boot_file_of(found).await
+    }
+
+    /// The files for firmware, by name.
+    ///
+    /// # Errors
+    /// The errors of the store and of the data servers.
+    pub async fn boot_loaders(self: &Arc<Self>) -> Result<Vec<(String, BootFile)>, FileError> {
+        let mut names = Vec::new();
+        {
+            let view = self.machine.view()?;
+            if let Ok(way) = walk(&*view, LOADERS) {
+                let dir = way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode);
+                read::list(&*view, dir, 0, |entry| {
+                    names.extend(String::from_utf8(entry.name));
+                    if names.len() < LOADERS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })?;
+            }
+        }
+        let mut files = Vec::new();
+        for name in names {
+            if let Some(file) = self.boot_loader(&name).await? {
+                files.push((name, file));
+            }
+        }
+        Ok(files)
     }
 
     async fn boot_file_of(self: &Arc<Self>, found: Option<Inode>) -> Result<Option<BootFile>, FileError> {
@@ -111,20 +138,22 @@ impl Metaserver {
 
     /// Whether a group or a node has this root, now or before its last change.
     fn boots_from(&self, view: &dyn View, root: VolumeId) -> Result<bool, FileError> {
-        let groups = read::boot_groups(view)?;
-        for group in &groups {
-            for image in group.assigned.image.into_iter().chain(group.assigned.previous) {
-                if self.is_root(view, group, image, root)? {
-                    return Ok(true);
-                }
-            }
+        let groups: BTreeMap<String, BootGroup> =
+            read::boot_groups(view)?.into_iter().map(|group| (group.name.clone(), group)).collect();
+        let mut booted: BTreeSet<(&str, VolumeId)> = BTreeSet::new();
+        for group in groups.values() {
+            let Assigned { image, previous } = group.assigned;
+            booted.extend(image.into_iter().chain(previous).map(|image| (group.name.as_str(), image)));
         }
         for node in read::boot_nodes(view)? {
-            let Some(group) = groups.iter().find(|group| group.name == node.group) else { continue };
-            for image in image_of(&node, group).into_iter().chain(node.assigned.previous) {
-                if self.is_root(view, group, image, root)? {
-                    return Ok(true);
-                }
+            if let Some((name, _)) = groups.get_key_value(&node.group) {
+                let Assigned { image, previous } = node.assigned;
+                booted.extend(image.into_iter().chain(previous).map(|image| (name.as_str(), image)));
+            }
+        }
+        for (group, image) in booted {
+            if self.is_root(view, &groups[group], image, root)? {
+                return Ok(true);
             }
         }
         Ok(false)
@@ -162,9 +191,9 @@ impl Metaserver {
 
 /// Finds a file of the tree below `root`: where Debian puts it, and where others do.
 pub(super) fn part_of(view: &dyn View, root: InodeId, part: BootPart) -> Result<Option<Inode>, FileError> {
-    let Some((dir, name)) = kernel(view, root)? else { return Ok(None) };
+    let Some((way, name)) = kernel(view, root)? else { return Ok(None) };
     if part == BootPart::Kernel {
-        return followed(view, root, dir, &name);
+        return followed(view, &way, &name);
     }
     let version = name.strip_prefix(b"vmlinuz-").map(<[u8]>::to_vec).unwrap_or_default();
     let names = match version.is_empty() {
@@ -176,23 +205,23 @@ pub(super) fn part_of(view: &dyn View, root: InodeId, part: BootPart) -> Result<
         ],
     };
     for name in names {
-        if let Some(found) = followed(view, root, dir, &name)? {
+        if let Some(found) = followed(view, &way, &name)? {
             return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
-/// Directory and name of the kernel: what /vmlinuz or /boot/vmlinuz points at, or else the newest in /boot.
-fn kernel(view: &dyn View, root: InodeId) -> Result<Option<(InodeId, Vec<u8>)>, FileError> {
+/// Directories from the root, and name, of the kernel: what /vmlinuz or /boot/vmlinuz points at, or else the newest in /boot.
+fn kernel(view: &dyn View, root: InodeId) -> Result<Option<(Vec<InodeId>, Vec<u8>)>, FileError> {
     for path in [&b"vmlinuz"[..], b"boot/vmlinuz"] {
-        if let Some((dir, name, inode)) = resolved(view, root, root, path)?
+        if let Some((way, name, inode)) = resolved(view, &[root], path)?
             && matches!(inode.kind, Kind::File(_))
         {
-            return Ok(Some((dir, name)));
+            return Ok(Some((way, name)));
         }
     }
-    let Some(boot) = followed(view, root, root, b"boot")? else { return Ok(None) };
+    let Some(boot) = followed(view, &[root], b"boot")? else { return Ok(None) };
     let mut newest: Option<Vec<u8>> = None;
     let mut names = 0;
     read::list(view, boot.id, 0, |entry| {
@@ -203,7 +232,7 @@ fn kernel(view: &dyn View, root: InodeId) -> Result<Option<(InodeId, Vec<u8>)>, 
         }
         if names < NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    Ok(newest.map(|name| (boot.id, name)))
+    Ok(newest.map(|name| (vec![root, boot.id], name)))
 }
 
 /// Order of names with numbers in them: 6.10 is after 6.9.
@@ -220,23 +249,21 @@ fn by_version(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
         .collect()
 }
 
-/// Inode at `path` from `dir`, inside the tree below `root`.
-fn followed(view: &dyn View, root: InodeId, dir: InodeId, path: &[u8]) -> Result<Option<Inode>, FileError> {
-    Ok(resolved(view, root, dir, path)?.map(|(.., inode)| inode))
+/// Inode at `path` from the last directory of `way`, inside the tree of its first.
+fn followed(view: &dyn View, way: &[InodeId], path: &[u8]) -> Result<Option<Inode>, FileError> {
+    Ok(resolved(view, way, path)?.map(|(.., inode)| inode))
 }
 
-/// Directory, name and inode at `path` from `dir`, after all symbolic links; none: there is nothing, or it is in another
-/// volume.
+/// Directories, name and inode at `path` from the last directory of `way`, after all symbolic links; none: there is nothing,
+/// or it is in another volume.
 fn resolved(
     view: &dyn View,
-    root: InodeId,
-    dir: InodeId,
+    way: &[InodeId],
     path: &[u8],
-) -> Result<Option<(InodeId, Vec<u8>, Inode)>, FileError> {
+) -> Result<Option<(Vec<InodeId>, Vec<u8>, Inode)>, FileError> {
+    let (Some(root), mut way) = (way.first().copied(), way.to_vec()) else { return Ok(None) };
     let names =
         |path: &[u8]| -> Vec<Vec<u8>> { path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect() };
-    let mut way = vec![root];
-    way.extend((dir != root).then_some(dir));
     let mut left: VecDeque<Vec<u8>> = names(path).into();
     let (mut links, mut last) = (0, None);
     while let Some(name) = left.pop_front() {
@@ -269,10 +296,10 @@ fn resolved(
                 }
             }
             Kind::Directory(_) => {
+                last = Some((way.clone(), name, inode));
                 way.push(id);
-                last = Some((here, name, inode));
             }
-            _ if left.iter().all(|name| name.is_empty()) => return Ok(Some((here, name, inode))),
+            _ if left.iter().all(|name| name.is_empty()) => return Ok(Some((way, name, inode))),
             _ => return Ok(None),
         }
     }

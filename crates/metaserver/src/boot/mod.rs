@@ -12,6 +12,7 @@
 mod entry;
 mod files;
 mod import;
+mod importer;
 mod nodes;
 mod paths;
 mod report;
@@ -20,6 +21,7 @@ mod tree;
 
 pub use entry::{Entry, EntryKind, Piece};
 pub use files::{BootFile, BootPart};
+pub use import::ImportOptions;
 pub use nodes::{NewBootNode, NodeChange as BootNodeChange};
 pub use report::{BootReport, GroupReport, ImageReport, NodeReport as BootNodeReport};
 pub use script::{mac_text, parse_mac};

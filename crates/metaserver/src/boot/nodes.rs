@@ -136,7 +136,7 @@ impl Metaserver {
         if let Some(words) = words.as_ref().filter(|words| !are_words(words)) {
             return Err(AdminError::Invalid(format!(
                 "{words:?} are no words of a kernel's command line: up to {BOOT_WORDS_BYTES_MAX} bytes of ASCII, without $, \
-                 |, &, # and quotes"
+                 |, &, ;, # and quotes"
             )));
         }
         let was = read::boot_group(&*self.machine.view().map_err(server_failed)?, name)?;
@@ -185,14 +185,29 @@ impl Metaserver {
         let image = self.image(image)?;
         let named = self.group_or_node(name)?;
         let was = named.assigned();
+        self.make_root(&self.group_of(&named)?, &image).await?;
         if was.image == Some(image.0) {
             return Ok(format!("{name} boots {} already", image.1.shown()));
         }
-        self.make_root(&self.group_of(&named)?, &image).await?;
         let becomes = Assigned { image: Some(image.0), previous: was.image };
         self.change_boot(name, named.with(becomes)).await?;
         tracing::info!(name, image = image.1.shown(), "another image is assigned");
         Ok(format!("{name} boots {} from its next boot on", image.1.shown()))
+    }
+
+    /// Takes the image of a node's own away: it boots what its group boots. Returns a message.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub async fn boot_assign_as_group(&self, name: &str) -> Result<String, AdminError> {
+        self.cluster.agree().await?;
+        let was = self.node(name)?;
+        let (group, previous) = (was.group.clone(), was.assigned.image);
+        if previous.is_some() {
+            let becomes = BootNode { assigned: Assigned { image: None, previous }, ..was.clone() };
+            self.change_boot(name, BootChange::Node { was: Some(was), becomes: Some(becomes) }).await?;
+        }
+        Ok(format!("{name} boots what the group {group} boots from its next boot on"))
     }
 
     /// Has a group, or a node alone, boot what it booted before the last change, and returns a message.
@@ -305,6 +320,9 @@ impl Metaserver {
     }
 
     async fn make_root_of(&self, group: &BootGroup, image: VolumeId) -> Result<(), AdminError> {
+        if group.root != BootRoot::Group {
+            return Ok(());
+        }
         let name = {
             let view = self.machine.view().map_err(server_failed)?;
             self.image_name(&*view, image).map_err(server_failed)?
@@ -329,13 +347,16 @@ impl Metaserver {
         {
             let view = self.machine.view().map_err(server_failed)?;
             if let Ok(way) = walk(&*view, &path) {
-                let there = way.last().map(|(inode, ..)| inode.volume());
-                let origin = there.map(|volume| read::origin(&*view, volume)).transpose()?.flatten();
+                let root = way.last().map(|(inode, ..)| *inode).filter(|root| root.is_root());
+                let origin = root.map(|root| read::origin(&*view, root.volume())).transpose()?;
                 return match origin {
-                    Some(origin) if origin.snapshot != *snapshot => Err(AdminError::Invalid(format!(
-                        "{path} is there already, and is a clone of another image"
+                    // None: it was promoted.
+                    Some(origin) if origin.as_ref().is_none_or(|origin| origin.snapshot == *snapshot) => {
+                        Ok(())
+                    }
+                    _ => Err(AdminError::Invalid(format!(
+                        "{path} is there already, and is no clone of this image: rename it (heorot volume rename)"
                     ))),
-                    _ => Ok(()),
                 };
             }
         }

@@ -2,11 +2,15 @@
 
 use std::net::IpAddr;
 
+use host::Repeated;
 use namespace::{BootGroup, BootNode, BootRoot, NodeKey, read};
 
 use super::paths::{image_of, own_volume, root_of};
 use crate::Metaserver;
 use crate::errors::FileError;
+
+/// Questions of machines that boot nothing: anyone can ask.
+static NOTHING_TO_BOOT: Repeated = Repeated::new();
 
 /// Time after which a node that cannot boot asks again.
 const AGAIN_S: u32 = 10;
@@ -29,7 +33,7 @@ pub fn mac_text(mac: [u8; 6]) -> String {
 }
 
 /// Address in a URL.
-fn host(address: IpAddr) -> String {
+fn in_url(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
@@ -62,7 +66,7 @@ impl Metaserver {
         for address in self.boot_addresses() {
             script += &format!(
                 "chain --replace --autofree http://{}:{port}/boot/node/${{netX/mac:hexhyp}} ||\n",
-                host(address)
+                in_url(address)
             );
         }
         script + &format!("echo Heorot: no metaserver answers\nsleep {AGAIN_S}\ngoto again\n")
@@ -85,13 +89,15 @@ impl Metaserver {
                 mac_text(mac)
             ),
         };
-        tracing::info!(mac = mac_text(mac), "a machine asks what to boot: {why}");
+        if let Some(count) = NOTHING_TO_BOOT.count() {
+            tracing::info!(mac = mac_text(mac), count, "a machine asks what to boot: {why}");
+        }
         let addresses = self.boot_addresses();
         let port = self.cluster.settings().boot_http_port;
         let again = addresses.first().map_or_else(
             || "reboot".into(),
             |address| {
-                format!("chain --replace --autofree http://{}:{port}/boot/start || reboot", host(*address))
+                format!("chain --replace --autofree http://{}:{port}/boot/start || reboot", in_url(*address))
             },
         );
         Ok(format!("#!ipxe\necho Heorot: {why}\nsleep {AGAIN_S}\n{again}\n"))
@@ -134,7 +140,7 @@ impl Metaserver {
         tracing::info!(node = name, image = image.shown(), root, "a node boots");
         let mut script = format!("#!ipxe\necho Heorot: {name} boots {}\n:again\n", image.shown());
         for (number, address) in addresses.iter().enumerate() {
-            let files = format!("http://{}:{port}/boot/root/{}", host(*address), volume.0);
+            let files = format!("http://{}:{port}/boot/root/{}", in_url(*address), volume.0);
             script += &format!(
                 "imgfree\nkernel --name vmlinuz {files}/kernel initrd=initrd.img {words} || goto next{number}\n\
                  initrd --name initrd.img {files}/initrd || goto next{number}\nboot || goto next{number}\n:next{number}\n"
@@ -152,7 +158,10 @@ enum Found {
 
 /// Words of the kernel's command line, for `boot/initramfs-tools` and `boot/dracut`.
 fn words(node: &BootNode, group: &BootGroup, root: &str, addresses: &[IpAddr]) -> String {
-    let hosts: Vec<String> = addresses.iter().map(|address| host(*address)).collect();
+    // The initramfs reads no others; where there are none it says so.
+    let has_v4 = addresses.iter().any(IpAddr::is_ipv4);
+    let usable = addresses.iter().filter(|address| address.is_ipv4() || !has_v4);
+    let hosts: Vec<String> = usable.map(|address| in_url(*address)).collect();
     let kind = match &group.root {
         BootRoot::Shared { memory_mib } => format!("heorot.overlay={memory_mib}m"),
         BootRoot::Group => "heorot.write".into(),
@@ -194,7 +203,12 @@ mod tests {
         let of = |root, more: &str| {
             let group =
                 BootGroup { name: "blue".into(), root, words: more.into(), assigned: Assigned::default() };
-            words(&node, &group, "/r", &[[10, 0, 0, 1].into(), [10, 0, 0, 2].into()])
+            words(
+                &node,
+                &group,
+                "/r",
+                &[[10, 0, 0, 1].into(), [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), [10, 0, 0, 2].into()],
+            )
         };
         let begin = "boot=heorot root=heorot heorot.root=10.0.0.1,10.0.0.2:/r";
         assert_eq!(

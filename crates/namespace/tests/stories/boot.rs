@@ -80,7 +80,18 @@ fn names_and_directories_that_would_climb_or_need_quotes_are_refused() {
         let refused = BootGroup { root, ..group("blue", None, None) };
         assert_eq!(of_group(&mut w, None, Some(&refused)), Err(Error::Invalid), "{path:?}");
     }
-    for words in ["a\nboot", "${net0/mac}", "a || reboot", "\u{e4}", &"w".repeat(BOOT_WORDS_BYTES_MAX + 1)] {
+    for root in [BootRoot::Shared { memory_mib: 0 }, BootRoot::Own { directories: vec![] }] {
+        let refused = BootGroup { root, ..group("blue", None, None) };
+        assert_eq!(of_group(&mut w, None, Some(&refused)), Err(Error::Invalid));
+    }
+    for words in [
+        "a\nboot",
+        "${net0/mac}",
+        "a || reboot",
+        "a ; reboot",
+        "\u{e4}",
+        &"w".repeat(BOOT_WORDS_BYTES_MAX + 1),
+    ] {
         let refused = BootGroup { words: words.into(), ..group("blue", None, None) };
         assert_eq!(of_group(&mut w, None, Some(&refused)), Err(Error::Invalid), "{words:?}");
     }

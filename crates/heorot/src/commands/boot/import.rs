@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::admin::api::Done;
 use crate::admin::client::AdminClient;
+use crate::commands::boot::source::tar_of;
 
 /// Bytes of one piece, and pieces that wait for the network.
 const PIECE_BYTES: usize = 256 << 10;
@@ -26,24 +27,31 @@ const COMPRESSED: [(&[u8], &str); 4] = [
 /// Sends a body of any length from a thread of its own.
 type Sends = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
-pub(super) fn image(client: &AdminClient, source: &Path, image: &str) -> Result<(), Failure> {
+pub(super) fn image(
+    client: &AdminClient,
+    source: &Path,
+    image: &str,
+    whole: bool,
+    force: bool,
+) -> Result<(), Failure> {
+    let query = [("name", image), ("whole", word(whole)), ("force", word(force))];
     let path = source.to_owned();
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", source.display()));
     let sends: Sends = if source == Path::new("-") {
         Box::new(|out| io::copy(&mut io::stdin().lock(), out).map(drop))
     } else if source.metadata().map_err(failed)?.is_dir() {
-        Box::new(move |out| {
-            let mut tar = tar::Builder::new(out);
-            tar.follow_symlinks(false);
-            tar.append_dir_all(".", path)?;
-            tar.finish()
-        })
+        Box::new(move |out| tar_of(&path, out))
     } else {
         let mut file = File::open(source).map_err(failed)?;
         refuse_compressed(&mut file, source)?;
         Box::new(move |out| io::copy(&mut file, out).map(drop))
     };
-    sent(client, "/boot/image", &[("name", image)], sends)
+    let _: Done = client.get("/boot/image", &query)?;
+    sent(client, "/boot/image", &query, sends)
+}
+
+fn word(set: bool) -> &'static str {
+    if set { "true" } else { "false" }
 }
 
 pub(super) fn loaders(client: &AdminClient, files: &[PathBuf]) -> Result<(), Failure> {
@@ -92,6 +100,10 @@ fn sent(client: &AdminClient, path: &str, query: &[(&str, &str)], sends: Sends) 
         outcome
     });
     let answered: Result<Done, Failure> = client.upload(path, query, pieces);
+    if answered.is_err() && !writer.is_finished() {
+        // It may wait for a program that is still making the image.
+        return answered.map(drop);
+    }
     let written = writer.join().map_err(|_| Failure::new("the sending has failed"))?;
     match (answered, written) {
         // An end of the connection is a consequence.

@@ -3,6 +3,7 @@
 mod dnsmasq;
 mod import;
 mod list;
+mod source;
 
 use command_line::Failure;
 
@@ -19,8 +20,8 @@ pub(crate) fn boot(command: &BootCommand) -> Result<(), Failure> {
         ..BootRequest::default()
     };
     let (request, admin) = match command {
-        BootCommand::Image(ImageCommand::Import { source, image, admin }) => {
-            return import::image(&AdminClient::find(admin)?, source, image);
+        BootCommand::Image(ImageCommand::Import { source, image, whole, force, admin }) => {
+            return import::image(&AdminClient::find(admin)?, source, image, *whole, *force);
         }
         BootCommand::Loader(LoaderCommand::Add { files, admin }) => {
             return import::loaders(&AdminClient::find(admin)?, files);
@@ -51,8 +52,11 @@ pub(crate) fn boot(command: &BootCommand) -> Result<(), Failure> {
             (BootRequest { root, words, ..request("set-group", name) }, admin)
         }
         BootCommand::Group(GroupCommand::Remove { name, admin }) => (request("remove-group", name), admin),
-        BootCommand::Assign { name, image, admin } => {
-            (BootRequest { image: Some(image.clone()), ..request("assign", name) }, admin)
+        BootCommand::Assign { name, image: None, as_group: _, admin } => {
+            (request("assign-as-group", name), admin)
+        }
+        BootCommand::Assign { name, image, as_group: _, admin } => {
+            (BootRequest { image: image.clone(), ..request("assign", name) }, admin)
         }
         BootCommand::Rollback { name, admin } => (request("rollback", name), admin),
     };
