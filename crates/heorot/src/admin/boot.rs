@@ -248,11 +248,10 @@ fn read_tar(body: impl Read, to_import: &mpsc::Sender<Piece>) -> Result<(), TarE
         zeros.set(0);
     }
     // What follows the end is read too: padding, which the client still sends.
-    let rest = archive.into_inner();
-    if rest.zeros.get() < END_BYTES {
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    if zeros.get() < END_BYTES {
         return Err(TarError::Wrong("it ends early".into()));
     }
-    io::copy(&mut { rest.body }, &mut io::sink())?;
     send(Piece::End)
 }
 
