@@ -17,8 +17,8 @@ use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{Error, Reply, VolumeId, keys, read};
 
-/// Maximum of nodes: those of a big cluster, each with a volume of its own, are fewer than volumes.
-pub const BOOT_NODES_MAX: usize = 8192;
+/// Maximum of nodes: one that is added is counted among them all.
+pub const BOOT_NODES_MAX: usize = 4096;
 
 /// Maximum of groups.
 pub const BOOT_GROUPS_MAX: usize = 1024;

@@ -352,11 +352,16 @@ mod tests {
         header.set_size(3);
         header.set_mode(0o4755);
         header.set_uid(7);
+        header.set_gid(0);
         header.set_mtime(99);
         builder.append_data(&mut header, "usr/bin/su", &b"abc"[..]).unwrap();
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
+        header.set_mode(0o777);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
         builder.append_link(&mut header, "bin", "usr/bin").unwrap();
         let (outcome, pieces) = read(&builder.into_inner().unwrap());
         assert!(outcome.is_ok(), "{outcome:?}");
@@ -394,6 +399,10 @@ mod tests {
         let mut builder = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();
         header.set_size(2000);
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
         builder.append_data(&mut header, "f", &[7; 2000][..]).unwrap();
         let whole = builder.into_inner().unwrap();
         // The last is cut off between two entries.

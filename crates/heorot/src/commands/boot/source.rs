@@ -112,9 +112,9 @@ mod tests {
         assert_eq!(
             entries.collect::<Vec<_>>(),
             [
-                of("./", EntryType::Directory, None),
+                of(".", EntryType::Directory, None),
                 of("a", EntryType::Regular, None),
-                of("b/", EntryType::Directory, None),
+                of("b", EntryType::Directory, None),
                 of("b/again", EntryType::Link, Some("a")),
                 of("link", EntryType::Symlink, Some("nowhere")),
             ]
