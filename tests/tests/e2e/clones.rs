@@ -114,7 +114,7 @@ fn clones_are_whole_when_servers_are_killed_while_they_are_made_written_promoted
     cluster.heorot(0, &["volume", "create", "/v"]);
     cluster.mount(&ash, 0, "vers=4.2");
     ash.run(
-        "cd /mnt/h/v; mkdir many; for n in $(seq 600); do echo $n >many/$n; done
+        "cd /mnt/h/v; mkdir many; for n in $(seq 200); do echo $n >many/$n; done
          for n in $(seq 12); do head -c 1500000 /dev/urandom >big$n; done; sync",
     );
     let first = shown(&ash, "/mnt/h/v");
@@ -162,7 +162,7 @@ fn clones_are_whole_when_servers_are_killed_while_they_are_made_written_promoted
     ash.run("umount -R /mnt/h/v");
     asked(&mut cluster, &["volume", "remove", "/v", "--force"], "no such directory", true);
     let live: Vec<String> = (0..ROUNDS).map(|round| shown(&ash, &format!("/mnt/h/c{round}"))).collect();
-    assert!(live.iter().all(|live| live.contains("./big2") && live.contains("./moved/600")));
+    assert!(live.iter().all(|live| live.contains("./big2") && live.contains("./moved/200")));
     ash.run("rm -r /mnt/h/c*/*; sync");
     until("no object is left", || objects(cluster.folder()) == 0);
 }
