@@ -99,15 +99,17 @@ fn names_and_directories_that_would_climb_or_need_quotes_are_refused() {
     of_group(&mut w, None, Some(&BootGroup { root, ..group("blue", None, None) })).unwrap();
 }
 
+/// Nodes by the same check, which takes a minute for as many as there may be.
 #[test]
-fn nodes_are_bounded() {
+fn groups_are_bounded() {
     let mut w = World::new();
-    of_group(&mut w, None, Some(&group("blue", None, None))).unwrap();
-    let numbered = |n: usize| node(&format!("n{n}"), [2, 0, 0, 0, (n >> 8) as u8, n as u8], "blue");
-    for n in 0..BOOT_NODES_MAX {
-        of_node(&mut w, None, Some(&numbered(n))).unwrap();
+    let numbered = |n: usize| group(&format!("g{n}"), None, None);
+    for n in 0..BOOT_GROUPS_MAX {
+        of_group(&mut w, None, Some(&numbered(n))).unwrap();
     }
-    assert_eq!(of_node(&mut w, None, Some(&numbered(BOOT_NODES_MAX))), Err(Error::TooLarge));
-    let (last, moved) = (numbered(7), BootNode { mac: [3; 6], ..numbered(7) });
-    of_node(&mut w, Some(&last), Some(&moved)).unwrap();
+    assert_eq!(of_group(&mut w, None, Some(&numbered(BOOT_GROUPS_MAX))), Err(Error::TooLarge));
+    let other = BootGroup { root: BootRoot::Group, ..numbered(7) };
+    of_group(&mut w, Some(&numbered(7)), Some(&other)).unwrap();
+    of_group(&mut w, Some(&other), None).unwrap();
+    of_group(&mut w, None, Some(&numbered(BOOT_GROUPS_MAX))).unwrap();
 }
