@@ -24,6 +24,9 @@ const LOADERS_MAX: usize = 16;
 /// Bytes of one read.
 const READ_BYTES_MAX: u32 = 256 << 10;
 
+/// Directories from the root, and a name in the last of them.
+type Place = (Vec<InodeId>, Vec<u8>);
+
 /// File of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootPart {
@@ -213,12 +216,12 @@ pub(super) fn part_of(view: &dyn View, root: InodeId, part: BootPart) -> Result<
 }
 
 /// Directories from the root, and name, of the kernel: what /vmlinuz or /boot/vmlinuz points at, or else the newest in /boot.
-fn kernel(view: &dyn View, root: InodeId) -> Result<Option<(Vec<InodeId>, Vec<u8>)>, FileError> {
+fn kernel(view: &dyn View, root: InodeId) -> Result<Option<Place>, FileError> {
     for path in [&b"vmlinuz"[..], b"boot/vmlinuz"] {
-        if let Some((way, name, inode)) = resolved(view, &[root], path)?
+        if let Some((place, inode)) = resolved(view, &[root], path)?
             && matches!(inode.kind, Kind::File(_))
         {
-            return Ok(Some((way, name)));
+            return Ok(Some(place));
         }
     }
     let Some(boot) = followed(view, &[root], b"boot")? else { return Ok(None) };
@@ -251,16 +254,12 @@ fn by_version(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
 
 /// Inode at `path` from the last directory of `way`, inside the tree of its first.
 fn followed(view: &dyn View, way: &[InodeId], path: &[u8]) -> Result<Option<Inode>, FileError> {
-    Ok(resolved(view, way, path)?.map(|(.., inode)| inode))
+    Ok(resolved(view, way, path)?.map(|(_, inode)| inode))
 }
 
 /// Directories, name and inode at `path` from the last directory of `way`, after all symbolic links; none: there is nothing,
 /// or it is in another volume.
-fn resolved(
-    view: &dyn View,
-    way: &[InodeId],
-    path: &[u8],
-) -> Result<Option<(Vec<InodeId>, Vec<u8>, Inode)>, FileError> {
+fn resolved(view: &dyn View, way: &[InodeId], path: &[u8]) -> Result<Option<(Place, Inode)>, FileError> {
     let (Some(root), mut way) = (way.first().copied(), way.to_vec()) else { return Ok(None) };
     let names =
         |path: &[u8]| -> Vec<Vec<u8>> { path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect() };
@@ -296,10 +295,10 @@ fn resolved(
                 }
             }
             Kind::Directory(_) => {
-                last = Some((way.clone(), name, inode));
+                last = Some(((way.clone(), name), inode));
                 way.push(id);
             }
-            _ if left.iter().all(|name| name.is_empty()) => return Ok(Some((way, name, inode))),
+            _ if left.iter().all(|name| name.is_empty()) => return Ok(Some(((way, name), inode))),
             _ => return Ok(None),
         }
     }
