@@ -1,5 +1,5 @@
-//! Routes of the admin interface for machines that boot from images: `GET /boot`, `PUT /boot`, and
-//! `POST /boot/image?name=` and `POST /boot/loaders`, whose bodies are tars of any length.
+//! Routes of the admin interface for machines that boot from images: `GET /boot`, `PUT /boot`, `GET /boot/image?name=`
+//! (could it be imported?), and `POST /boot/image?name=` and `POST /boot/loaders`, whose bodies are tars of any length.
 
 use std::cell::Cell;
 use std::io::{self, Read};

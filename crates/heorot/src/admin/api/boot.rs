@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BootRequest {
-    /// `add-node`, `set-node`, `remove-node`, `set-group`, `remove-group`, `assign` or `rollback`.
+    /// `add-node`, `set-node`, `remove-node`, `set-group`, `remove-group`, `assign`,
+    /// `assign-as-group` or `rollback`.
     pub action: String,
     /// Name of the group or node.
     pub name: String,

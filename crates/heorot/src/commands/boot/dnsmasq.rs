@@ -10,7 +10,7 @@ use crate::admin::api::Boot;
 const LOADERS: [(&str, &str); 3] =
     [("bios", "undionly.kpxe"), ("efi", "ipxe.efi"), ("arm", "ipxe-arm64.efi")];
 
-/// The configuration: who the nodes are, and where they find what. Addresses of the network are the operator's.
+/// The configuration: the nodes, and where they find what. Addresses of the network are the operator's.
 pub(super) fn configuration(boot: &Boot) -> Result<String, Failure> {
     let Some(IpAddr::V4(first)) = boot.addresses.iter().find(|address| address.is_ipv4()) else {
         return Err(Failure::new(
