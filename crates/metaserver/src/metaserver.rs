@@ -1,6 +1,5 @@
 //! The metaserver: its parts, and its background tasks.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster::{Begin, Cluster, Group, ThisServer};
@@ -17,6 +16,7 @@ use wire::handle::HandleKey;
 
 use crate::attributes::Attributes;
 use crate::attributes::idmap::Idmap;
+use crate::boot::BootCache;
 use crate::data::Data;
 use crate::data::reports::Reports;
 use crate::exports::Admission;
@@ -50,8 +50,8 @@ pub struct Metaserver {
     pub(crate) drc: ReplyCache,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Mutex<Vec<JoinHandle<()>>>,
-    /// Paths of the image volumes that are imported at this metaserver now.
-    pub(crate) imports: Mutex<BTreeSet<String>>,
+    /// What machines that boot have loaded lately.
+    pub(crate) boot_cache: Arc<BootCache>,
 }
 
 impl Metaserver {
@@ -114,7 +114,7 @@ impl Metaserver {
             drc: ReplyCache::default(),
             metrics,
             background: Mutex::default(),
-            imports: Mutex::default(),
+            boot_cache: Arc::default(),
         };
         server.learn_records()?;
         Ok(Arc::new(server))
@@ -229,6 +229,12 @@ impl Metaserver {
     #[must_use]
     pub fn reports(&self) -> Arc<Reports> {
         Arc::clone(&self.data.reports)
+    }
+
+    /// What machines that boot load.
+    #[must_use]
+    pub fn boot_cache(&self) -> &Arc<BootCache> {
+        &self.boot_cache
     }
 
     /// Sets the names of users and groups; before this call there are only numbers.

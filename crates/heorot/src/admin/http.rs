@@ -69,6 +69,7 @@ impl Admin {
             let mut registry = metrics::registry(&metaserver.metrics(), &labels);
             metaserver.reports().register(&mut registry);
             metaserver.admission().refusals().register(&mut registry);
+            metaserver.boot_cache().register(&mut registry);
             registries.push(registry);
         }
         for ds in &data_servers {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use namespace::{Assigned, BootGroup, BootRoot, Inode, InodeId, Kind, VolumeId, read};
 use store::View;
 
+use super::cache::PIECE_BYTES;
 use super::paths::{ImageName, LOADERS, clone_of_group};
 use crate::Metaserver;
 use crate::admin::walk;
@@ -21,9 +22,8 @@ const LINKS_MAX: usize = 40;
 const NAMES_MAX: usize = 4096;
 /// Files for firmware that are known by name.
 const LOADERS_MAX: usize = 16;
-/// Bytes of one read.
-const READ_BYTES_MAX: u32 = 256 << 10;
-
+/// Number of an inode, and of its last change.
+pub(super) type Version = (u64, u64);
 /// Directories from the root, and a name in the last of them.
 type Place = (Vec<InodeId>, Vec<u8>);
 
@@ -52,7 +52,7 @@ impl BootFile {
 
     /// Value that differs after any change of any file.
     #[must_use]
-    pub fn version(&self) -> (u64, u64) {
+    pub fn version(&self) -> Version {
         (self.inode.id.0, self.inode.change)
     }
 
@@ -62,9 +62,15 @@ impl BootFile {
     /// The file error, as text.
     pub async fn read(&self, offset: u64) -> std::io::Result<Bytes> {
         let failed = |error: FileError| std::io::Error::other(format!("read a boot file: {error:?}"));
-        let (payload, _) =
-            self.server.data.read_data(&self.inode, offset, READ_BYTES_MAX).await.map_err(failed)?;
-        Ok(payload.to_bytes())
+        let begin = offset - offset % u64::from(PIECE_BYTES);
+        let read = async {
+            let (payload, _) = self.server.data.read_data(&self.inode, begin, PIECE_BYTES).await?;
+            Ok(payload.to_bytes())
+        };
+        let piece = self.server.boot_cache.piece(self.version(), begin, read).await.map_err(failed)?;
+        // A piece ends early at the end of the file alone: what is not there is the end.
+        let from = usize::try_from(offset - begin).unwrap_or(usize::MAX).min(piece.len());
+        Ok(piece.slice(from..))
     }
 }
 

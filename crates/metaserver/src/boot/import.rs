@@ -16,6 +16,7 @@ use cluster::AdminError;
 use namespace::{VolumeId, read};
 use tokio::sync::mpsc;
 
+use super::claim::Claim;
 use super::entry::Piece;
 use super::files::{BootPart, part_of};
 use super::importer::Import;
@@ -25,27 +26,6 @@ use crate::admin::{SnapshotMade, server_failed, volume_at, walk};
 
 /// Time for which clients are asked to end their writes to the image.
 const SNAPSHOT_TIME_MAX: Duration = Duration::from_secs(120);
-
-/// Right to import into a volume: of two imports at once the tree would be a mixture. It is this metaserver's alone.
-struct Claim<'a> {
-    server: &'a Metaserver,
-    volume: String,
-}
-
-impl<'a> Claim<'a> {
-    fn of(server: &'a Metaserver, volume: &str) -> Result<Self, AdminError> {
-        if !server.imports.lock().insert(volume.to_owned()) {
-            return Err(AdminError::Invalid(format!("another import into {volume} is under way")));
-        }
-        Ok(Self { server, volume: volume.to_owned() })
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.server.imports.lock().remove(&self.volume);
-    }
-}
 
 /// How an image is imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -97,9 +77,11 @@ impl Metaserver {
     ) -> Result<String, AdminError> {
         self.boot_import_check(image, how).await?;
         let image = ImageName::parse(image)?;
-        let _claim = Claim::of(self, &image.volume)?;
         let volume = Box::pin(self.image_volume(&image)).await?;
-        let mut import = Import::new(self, pieces, volume.root(), !how.whole);
+        let claim = Box::pin(Claim::of(self, volume, &image.volume)).await?;
+        // The import before may have been of this version.
+        self.boot_import_check(&image.shown(), ImportOptions { force: true, ..how }).await?;
+        let mut import = Import::new(self, pieces, volume.root(), !how.whole, Some(&claim));
         let files = Box::pin(import.run()).await?;
         if files == 0 {
             return Err(AdminError::Invalid("nothing came: neither files nor directories".into()));
@@ -124,7 +106,7 @@ impl Metaserver {
                 image.volume
             )));
         }
-        Box::pin(self.snapshot_of_import(volume, &image)).await?;
+        Box::pin(self.snapshot_of_import(volume, &image, &claim)).await?;
         tracing::info!(image = image.shown(), files, "an image is imported");
         Ok(format!("{} is imported: {files} files and directories", image.shown()))
     }
@@ -139,7 +121,7 @@ impl Metaserver {
     ) -> Result<String, AdminError> {
         self.cluster.agree().await?;
         let root = self.make_boot_directory(LOADERS).await?;
-        let mut import = Import::new(self, pieces, root, false);
+        let mut import = Import::new(self, pieces, root, false, None);
         let files = Box::pin(import.run()).await?;
         import.set_attributes().await?;
         Ok(format!("{files} files are in {LOADERS}"))
@@ -157,9 +139,15 @@ impl Metaserver {
         Ok(volume_at(&*view, &image.volume)?.0)
     }
 
-    async fn snapshot_of_import(&self, volume: VolumeId, image: &ImageName) -> Result<(), AdminError> {
+    async fn snapshot_of_import(
+        &self,
+        volume: VolumeId,
+        image: &ImageName,
+        claim: &Claim,
+    ) -> Result<(), AdminError> {
         let until = tokio::time::Instant::now() + SNAPSHOT_TIME_MAX;
         loop {
+            claim.check()?;
             match self.snapshot_of(volume, &image.volume, image.version.as_bytes()).await? {
                 SnapshotMade::Made(_) => return Ok(()),
                 SnapshotMade::NotYet(why) if tokio::time::Instant::now() >= until => {

@@ -9,6 +9,8 @@
 //!
 //! The listeners are elsewhere; here are the answers.
 
+mod cache;
+mod claim;
 mod entry;
 mod files;
 mod import;
@@ -19,6 +21,7 @@ mod report;
 mod script;
 mod tree;
 
+pub use cache::BootCache;
 pub use entry::{Entry, EntryKind, Piece};
 pub use files::{BootFile, BootPart};
 pub use import::ImportOptions;
