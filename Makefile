@@ -5,7 +5,7 @@ HEOROT := $(CURDIR)/target/release/heorot
 PROGRAMS := --bin heorot --bin heorot-bench
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients postgres pxe stat-cost digest-cost operator upgrade soak sim failover bench compare-fio snapshot-cost lab copies repair directory size group mount-storm fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres pxe stat-cost digest-cost operator upgrade soak sim failover bench compare-fio snapshot-cost lab copies repair directory size group mount-storm boot-storm fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -28,6 +28,7 @@ help:
 	@echo 'make directory  ENTRIES=1000000 in one directory, made, looked up, listed and removed by a real client'
 	@echo 'make group   what several metaservers cost and bring beside one: PARTS="changes misses reads"'
 	@echo 'make mount-storm  CLIENTS=2000 clients that mount at once: how long each waits'
+	@echo 'make boot-storm  machines without a disk that are switched on at once: how long the last one takes, what each server sends'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
 	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
 	@echo 'make build   target/release/heorot and heorot-bench; debug symbols are beside them, in heorot.debug and heorot-bench.debug'
@@ -104,6 +105,10 @@ pxe: setup
 	@scripts/setup-pxe.sh
 	cargo build $(PROGRAMS)
 	cargo test -p tests --test e2e pxe:: -- --ignored --nocapture --test-threads 1
+
+# Machines without a disk that are switched on at once: seconds to the last login, bytes of each server.
+boot-storm: setup build
+	HEOROT_BIN=$(HEOROT) cargo test -p tests --test e2e boot_storm:: -- --ignored --nocapture
 
 operator: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 operator: setup

@@ -20,6 +20,8 @@ for_tests=(
     "xfsprogs:mkfs.xfs: a file system that can share data between files, to test reflinks on"
     "faketime:libfaketime, a clock that goes wrong under one server of a test"
     "initramfs-tools-core:mkinitramfs: the initramfs of machines without a disk"
+    "dracut-core:dracut: another initramfs of such machines"
+    "dracut-network:the network in the initramfs of dracut"
     "busybox-static:busybox: programs of such a machine, and of its initramfs"
     "tcc:a compiler for such a machine, small enough for a test"
     "systemd:systemd-analyze: judges how much the example of a unit may do"

@@ -111,7 +111,7 @@ pub fn make_image(folder: &Path) {
 #[track_caller]
 pub fn make_initramfs(folder: &Path, kernel: &KernelFiles) -> PathBuf {
     let (conf, made) = (folder.join("initramfs-tools"), folder.join("initramfs"));
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot/initramfs-tools");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot");
     let KernelFiles { modules, release, config, more_modules } = kernel;
     fs::create_dir_all(conf.join("boot")).expect("a folder");
     fs::write(conf.join(format!("boot/config-{release}")), config).expect("a file");
@@ -119,7 +119,8 @@ pub fn make_initramfs(folder: &Path, kernel: &KernelFiles) -> PathBuf {
     // mkinitramfs looks for modules in /lib/modules, and for what the kernel can do in /boot: in a mount namespace of its own
     // they are there.
     sh(&format!(
-        "cp -r {ours}/hooks {ours}/scripts {conf}/; mkdir {conf}/conf.d
+        "cp -r {ours}/initramfs-tools/hooks {ours}/initramfs-tools/scripts {conf}/; cp {ours}/root.sh {conf}/heorot-root.sh
+         mkdir {conf}/conf.d
          printf 'MODULES=list\nBUSYBOX=y\nCOMPRESS=gzip\nKEYMAP=n\nDEVICE=\n' >{conf}/initramfs.conf
          unshare --mount bash -eu -c \"mount --bind {modules} /lib/modules; mount --bind {conf}/boot /boot
              mkinitramfs -d {conf} -o {made} {release}\"",
@@ -127,6 +128,31 @@ pub fn make_initramfs(folder: &Path, kernel: &KernelFiles) -> PathBuf {
         ours = ours.display(),
         made = made.display(),
         modules = modules.display(),
+    ));
+    made
+}
+
+/// Makes one with the module of `boot/dracut`, and returns its path.
+///
+/// # Panics
+/// If a program of `make setup` is missing.
+#[track_caller]
+pub fn make_dracut_initramfs(folder: &Path, kernel: &KernelFiles) -> PathBuf {
+    let (base, made) = (folder.join("root/usr/lib/dracut"), folder.join("dracut.img"));
+    let KernelFiles { modules, release, .. } = kernel;
+    // dracut looks for all of its modules in one place: a copy of that gets ours, as an image does.
+    sh(&format!(
+        "mkdir -p {root}/usr/lib; cp -r /usr/lib/dracut {root}/usr/lib/; {install} {root}
+         unshare --mount bash -eu -c \"mount --bind {modules} /lib/modules
+             dracutbasedir={base} dracut --quiet --force --no-hostonly --gzip --tmpdir {folder} --conf /dev/null \\
+                 --confdir {root}/etc/dracut.conf.d --kver {release} --omit 'systemd systemd-initrd dracut-systemd' \\
+                 --modules 'base network network-legacy kernel-network-modules udev-rules heorot' {made}\"",
+        root = folder.join("root").display(),
+        install = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot/install").display(),
+        base = base.display(),
+        folder = folder.display(),
+        modules = modules.display(),
+        made = made.display(),
     ));
     made
 }

@@ -12,7 +12,7 @@ use lab::heorot::{BEGIN, DS_ADMIN_PORT, DS_PORT, MDS_ADMIN_PORT, NFS_PORT, READY
 use lab::{Namespace, Server};
 use rustix::process::Signal;
 
-use crate::{Client, Lab, MOUNT_POINT, binary, must};
+use crate::{Client, Lab, MOUNT_POINT, Metrics, binary, must};
 
 const CONSENSUS_PORT: u16 = 2052;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -196,11 +196,30 @@ impl Metaservers {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
-    /// Starts `heorot` with `arguments` at metaserver `n`.
+    /// Starts `heorot` with `arguments` at metaserver `n`. Its standard input is a pipe.
     pub fn begin_heorot(&self, n: usize, arguments: &[&str]) -> Child {
         let mut command = Command::new(binary());
         command.args(arguments).arg("--admin").arg(self.directory(n));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("heorot can be run")
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("heorot can be run")
+    }
+
+    /// Metrics of metaserver `n`.
+    #[track_caller]
+    pub fn metrics(&self, n: usize) -> Metrics {
+        Metrics::read(SocketAddr::from((self.places[n].address, MDS_ADMIN_PORT)))
+    }
+
+    /// Metrics of data server `n`, on this machine.
+    #[track_caller]
+    pub fn data_metrics(&self, lab: &Lab, n: u16) -> Metrics {
+        Metrics::read(SocketAddr::from((lab.address(), DS_ADMIN_PORT + n)))
+    }
+
+    /// CPU seconds of all servers since their start.
+    #[track_caller]
+    pub fn cpu_seconds(&self) -> f64 {
+        self.metaservers.iter().chain(&self.data_servers).map(|server| must(server.cpu_seconds())).sum()
     }
 
     /// Index of the leader, according to a live metaserver.

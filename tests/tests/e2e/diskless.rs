@@ -1,21 +1,17 @@
 //! Machines without a disk: real kernels whose initramfs and root come from Heorot work on while servers die.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
-use lab::Diskless;
 use tests::copies::until;
-use tests::image::{KernelFiles, make_image, make_initramfs};
+use tests::image::{KernelFiles, make_dracut_initramfs, make_image, make_initramfs};
 use tests::{Client, Lab, Metaservers};
 
+use crate::nodes::{Nodes, put_kernel};
 use crate::snapshots::kill_leader;
 
 /// Programs that one build makes and runs.
 const BUILT: usize = 6;
-/// Port of the scripts and of what they load.
-const HTTP: u16 = 8069;
 /// Time limit of a build on a busy machine.
 const SLOW: Duration = Duration::from_secs(240);
 
@@ -39,52 +35,6 @@ fn built(node: &Client) -> usize {
     node.run("cat /tmp/builds 2>/dev/null || echo 0").trim().parse().expect("a number")
 }
 
-/// Answer of a metaserver to a machine that boots.
-fn get(address: IpAddr, path: &str) -> Vec<u8> {
-    let mut stream = TcpStream::connect((address, HTTP)).expect("a metaserver listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: heorot\r\nConnection: close\r\n\r\n").expect("a request");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer");
-    assert!(
-        answer.starts_with(b"HTTP/1.1 200"),
-        "{path}: {}",
-        String::from_utf8_lossy(&answer[..100.min(answer.len())])
-    );
-    let head = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
-    answer.split_off(head + 4)
-}
-
-/// Nodes of a cluster: they do what iPXE does with the script for their MAC address.
-struct Nodes<'a> {
-    lab: &'a Lab,
-    address: IpAddr,
-}
-
-impl Nodes<'_> {
-    fn mac(name: &str) -> String {
-        let sum = name.bytes().fold(0_u8, u8::wrapping_add);
-        format!("52:54:00:00:00:{sum:02x}")
-    }
-
-    /// Switches a node on.
-    fn boot(&self, name: &str) -> Client {
-        let script = get(self.address, &format!("/boot/node/{}", Self::mac(name)));
-        let script = String::from_utf8(script).expect("a script");
-        let of = |word: &str| -> Vec<String> {
-            let line = script.lines().find(|line| line.starts_with(word));
-            line.unwrap_or_else(|| panic!("no {word}: {script}")).split(' ').map(str::to_owned).collect()
-        };
-        let url = of("initrd ").into_iter().find(|word| word.starts_with("http://")).expect("a URL");
-        let path = &url[url.find("/boot").expect("a path")..];
-        let initramfs: PathBuf = self.lab.folder().join(format!("{name}.initramfs"));
-        std::fs::write(&initramfs, get(self.address, path)).expect("a file");
-        // User Mode Linux is the kernel itself, and its network has no DHCP.
-        let words = of("kernel ").into_iter().skip_while(|word| word != "initrd=initrd.img").skip(1);
-        let words = words.take_while(|word| word != "||").filter(|word| word != "ip=dhcp").collect();
-        self.lab.diskless(name, &Diskless { initramfs, words })
-    }
-}
-
 #[test]
 fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_change_their_version_by_a_reboot()
 {
@@ -95,12 +45,10 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
     let (image, address) = (lab.folder().join("image"), cluster.service(0));
     make_image(&image);
     let initramfs = make_initramfs(lab.folder(), &KernelFiles::uml());
-    std::fs::create_dir(image.join("boot")).expect("a folder");
-    std::fs::copy("/usr/bin/linux.uml", image.join("boot/vmlinuz-1")).expect("the kernel");
-    std::fs::copy(initramfs, image.join("boot/initrd.img-1")).expect("the initramfs");
+    put_kernel(&image, &initramfs);
     stage("image and initramfs");
     let source = image.display().to_string();
-    cluster.heorot(0, &["set", "boot_http_port", &HTTP.to_string()]);
+    let all = Nodes::of(&lab, &cluster);
     cluster.heorot(0, &["boot", "image", "import", &source, "tiny@1"]);
     stage("the image is imported");
     for (group, root) in [
@@ -112,10 +60,8 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
         cluster.heorot(0, &["boot", "assign", group, "tiny@1"]);
     }
     for (name, group) in [("oak", "shared"), ("elm", "shared"), ("yew", "builders"), ("fir", "own")] {
-        cluster.heorot(0, &["boot", "node", "add", name, &Nodes::mac(name), "--group", group]);
+        all.add(&cluster, name, group);
     }
-    let all = Nodes { lab: &lab, address };
-    until("a metaserver listens", || TcpStream::connect((address, HTTP)).is_ok());
     let version = |node: &Client| node.run("cat /etc/version").trim().to_owned();
     let nodes = [
         (all.boot("oak"), "/root/build"),
@@ -189,4 +135,51 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
     cluster.heorot(0, &["boot", "rollback", "shared"]);
     assert_eq!(version(&all.boot("elm")), "1");
     stage("and one has gone back");
+}
+
+#[test]
+fn an_initramfs_of_dracut_finds_each_kind_of_root() {
+    let lab = Lab::open();
+    let cluster = Metaservers::start(&lab, 1, 1, 1);
+    let image = lab.folder().join("image");
+    make_image(&image);
+    put_kernel(&image, &make_dracut_initramfs(lab.folder(), &KernelFiles::uml()));
+    let all = Nodes::of(&lab, &cluster);
+    cluster.heorot(0, &["boot", "image", "import", &image.display().to_string(), "tiny@1"]);
+    for (name, root) in
+        [("oak", ["--shared", "128MiB"].as_slice()), ("yew", &["--clone"]), ("fir", &["--own", "/etc,/var"])]
+    {
+        let group = format!("like-{name}");
+        cluster.heorot(0, &[["boot", "group", "set", &group].as_slice(), root].concat());
+        cluster.heorot(0, &["boot", "assign", &group, "tiny@1"]);
+        all.add(&cluster, name, &group);
+        let node = all.boot(name);
+        node.run("grep 1 /etc/version; echo mine >/var/mine; sync");
+        assert_eq!(node.run("cat /proc/sys/kernel/hostname").trim(), name);
+        let said = node.try_run("echo x >/root/x 2>&1");
+        assert_eq!(said.text.contains("Read-only"), name == "fir", "{name}: {said:?}");
+    }
+    let ash = lab.client("ash");
+    cluster.mount(&ash, 0, "vers=4.2");
+    let mine =
+        ash.run("cd /mnt/h/boot; cat groups/like-yew/tiny-1/var/mine nodes/fir/var/mine; ls images/tiny/var");
+    assert_eq!(mine, "mine\nmine\nlib\n");
+}
+
+/// What an image needs beside one of the two is put there by one command, or said.
+#[test]
+fn an_image_that_can_find_no_root_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let install = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot/install");
+    let run = || std::process::Command::new(&install).arg(folder.path()).output().expect("it runs");
+    let refused = run();
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && words.contains("neither initramfs-tools nor dracut"), "{words}");
+    for dir in ["etc/initramfs-tools/hooks", "etc/initramfs-tools/scripts", "usr/lib/dracut/modules.d"] {
+        std::fs::create_dir_all(folder.path().join(dir)).expect("a folder");
+    }
+    assert!(run().status.success());
+    for file in ["etc/initramfs-tools/scripts/heorot", "usr/lib/dracut/modules.d/95heorot/module-setup.sh"] {
+        assert!(folder.path().join(file).is_file(), "{file}");
+    }
 }
