@@ -30,9 +30,9 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(lab: &Lab, cluster: &Metaservers) -> Self {
+    fn of(cluster: &Metaservers) -> Self {
         let metaservers = [0, 1, 2].map(|n| cluster.metrics(n));
-        let data_servers = (0..DATA_SERVERS as u16).map(|n| cluster.data_metrics(lab, n));
+        let data_servers = (0..DATA_SERVERS as u16).map(|n| cluster.data_metrics(n));
         let all = metaservers.iter().cloned().chain(data_servers);
         Self {
             cpu_seconds: cluster.cpu_seconds(),
@@ -92,7 +92,7 @@ fn machines_that_are_switched_on_at_once() {
         }
         cluster.heorot(0, &["boot", "assign", "large", &image]);
         let paths = all.paths("first");
-        let (before, began) = (Totals::of(&lab, &cluster), Instant::now());
+        let (before, began) = (Totals::of(&cluster), Instant::now());
         std::thread::scope(|scope| {
             for n in 0..machines {
                 let (paths, address) = (&paths, addresses[n % addresses.len()]);
@@ -103,7 +103,7 @@ fn machines_that_are_switched_on_at_once() {
             }
         });
         let took = began.elapsed().as_secs_f64();
-        let (cpu, sent, read, _) = Totals::of(&lab, &cluster).since(&before);
+        let (cpu, sent, read, _) = Totals::of(&cluster).since(&before);
         let mib = (machines * (KERNEL_BYTES + INITRAMFS_BYTES)) as f64 / MIB;
         println!(
             "| {machines} | {took:.2} | {:.0} | {:.2} | {sent} | {read:.0} |",
@@ -127,7 +127,7 @@ fn machines_that_are_switched_on_at_once() {
         all.add(&cluster, name, "tiny");
     }
     for machines in BOOTING {
-        let (before, began) = (Totals::of(&lab, &cluster), Instant::now());
+        let (before, began) = (Totals::of(&cluster), Instant::now());
         // A machine ends with the thread that has started it.
         let all_up = Barrier::new(machines);
         let mut logins: Vec<f64> = std::thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn machines_that_are_switched_on_at_once() {
             booting.into_iter().map(|machine| machine.join().expect("it boots")).collect()
         });
         logins.sort_by(f64::total_cmp);
-        let (cpu, sent, read, roots) = Totals::of(&lab, &cluster).since(&before);
+        let (cpu, sent, read, roots) = Totals::of(&cluster).since(&before);
         println!(
             "| {machines} | {:.1} | {:.1} | {:.2} | {sent}, {read:.0} | {roots} |",
             logins[0],

@@ -35,6 +35,11 @@ fn built(node: &Client) -> usize {
     node.run("cat /tmp/builds 2>/dev/null || echo 0").trim().parse().expect("a number")
 }
 
+/// Bytes that clients have read from data servers.
+fn straight(cluster: &Metaservers) -> f64 {
+    cluster.data_metrics(0).sum("heorot_file_read_bytes_total", &[("caller", "client")])
+}
+
 #[test]
 fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_change_their_version_by_a_reboot()
 {
@@ -87,6 +92,7 @@ fn nodes_without_a_disk_build_on_while_the_leader_and_a_data_server_die_and_chan
     };
     all_build(1);
     stage("all have built");
+    assert!(straight(&cluster) > 0.0, "their programs come from the data servers");
     kill_leader(&mut cluster);
     all_build(1);
     stage("and without the leader");
