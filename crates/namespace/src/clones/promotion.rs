@@ -16,10 +16,11 @@ use store::StoreError;
 use super::{Stage, forget_marks, view};
 use crate::keys::{self, Key};
 use crate::plan::{Plan, Stop};
+use crate::record::{CookieEntry, get};
 use crate::{Error, InodeId, RECORDS_OF_COMMAND_MAX, Reply, VolumeId, read};
 
 /// Records that one command takes over: each takes some ten reads.
-const TAKEN_OVER_MAX: usize = RECORDS_OF_COMMAND_MAX / 4;
+const TAKEN_OVER_MAX: usize = RECORDS_OF_COMMAND_MAX / 8;
 /// Inode numbers of a window.
 const WINDOW: u64 = 256;
 /// Windows that one command looks at: mostly few inodes are in those that follow the last one of the snapshot.
@@ -66,6 +67,9 @@ pub(crate) fn go_on(plan: &mut Plan<'_>, id: VolumeId, mut left: LeftPromotion) 
     let last_number = origin.snapshot.numbers()[0] + origin.first;
     let (mut looked_at, mut taken_over) = (0, 0);
     for _ in 0..WINDOWS_MAX {
+        if left.at.first() == Some(&keys::NAMES) {
+            left.at = keys::of_volume(keys::NAMES + 1, origin.snapshot).0;
+        }
         let (tag, begin) = (left.at.first().copied().unwrap_or_default(), keys::number(&left.at, 1));
         let end = begin.saturating_add(WINDOW).min(last_number);
         for (from, to) in ranges(plan, tag, begin, end)? {
@@ -100,7 +104,7 @@ pub(crate) fn go_on(plan: &mut Plan<'_>, id: VolumeId, mut left: LeftPromotion) 
 }
 
 /// Ranges of a table for a window of inode numbers: of the inodes that the snapshot shows, since directories that were made
-/// after it may have millions of names.
+/// after it may have millions of entries.
 fn ranges(plan: &Plan<'_>, tag: u8, begin: u64, end: u64) -> Result<Vec<(Key, Key)>, StoreError> {
     let [from, to] = [begin, end].map(|number| keys::of(keys::INODES, &[number]));
     if tag == keys::INODES {
@@ -115,9 +119,14 @@ fn ranges(plan: &Plan<'_>, tag: u8, begin: u64, end: u64) -> Result<Vec<(Key, Ke
     Ok(shown.iter().map(of).collect())
 }
 
-/// Makes the record that a clone shows its own.
+/// Makes the record that a clone shows its own; with the entry of a directory its name, which no range of cookies bounds.
 fn take_over(plan: &mut Plan<'_>, key: &[u8]) -> Result<(), Stop> {
     let Some(inode) = keys::inode_of(key) else { return Ok(()) };
+    if key.first() == Some(&keys::COOKIES)
+        && let Some(entry) = get::<CookieEntry>(plan.view(), key)?
+    {
+        take_over(plan, &keys::name(inode, &entry.name))?;
+    }
     let (Some(value), Some(of)) = (plan.view().get(key)?, read::inode(plan.view(), inode)?) else {
         return Ok(()); // removed, or of a file without a name
     };

@@ -147,7 +147,7 @@ impl Snapshot {
         visit: &mut Visitor<'_>,
     ) -> Result<(), StoreError> {
         let Some(live_from) = self.live(from) else { return Ok(()) };
-        let live_to = keys::moved(to, self.id, self.volume);
+        let live_to = self.end_of_entries(store, &live_from, keys::moved(to, self.id, self.volume))?;
         let mut at = Some(live_from);
         while let Some(from) = at {
             let (kept, next) = self.kept(store, &from, &live_to)?;
@@ -158,6 +158,21 @@ impl Snapshot {
             at = next;
         }
         Ok(())
+    }
+
+    /// End of a range of live keys, without the entries that a directory got after the snapshot, which may be millions: an
+    /// entry gets the next cookie of its directory.
+    fn end_of_entries(&self, store: &dyn View, from: &[u8], to: Key) -> Result<Key, StoreError> {
+        let Some(dir) = keys::inode_of(from).filter(|_| from[0] == keys::COOKIES) else { return Ok(to) };
+        if to > keys::after(&keys::of(keys::COOKIES, &[dir.0])) {
+            return Ok(to);
+        }
+        let live = keys::inode(dir);
+        let Some(value) = self.value(store, &live)? else { return Ok(to) };
+        Ok(match decode::<Inode>(&live, &value)?.directory() {
+            Some(directory) => to.min(keys::cookie(dir, directory.next_cookie)),
+            None => to,
+        })
     }
 
     /// What was kept of some keys from `from` on, and the key at which to go on: for each the value that this snapshot

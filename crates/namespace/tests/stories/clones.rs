@@ -499,34 +499,3 @@ fn a_directory_whose_number_ends_in_ones_lists_its_own_entries_alone() {
     }
     w.is_clean();
 }
-
-#[test]
-fn what_was_made_after_a_snapshot_does_not_lengthen_the_commands_of_its_clones() {
-    let mut w = World::new();
-    let v = w.volume("/v").expect("makes");
-    w.is_large = true;
-    for n in 0..40 {
-        w.small_file(&format!("/v/f{n}"));
-    }
-    let snapshot = w.snapshot(v, NAME);
-    let dir = w.dir("/v/later");
-    w.many(30_000, |n| {
-        let name = format!("file-{n}");
-        (None, Command::Create(create(dir, name.as_bytes(), NewNode::File(LAYOUT), Exists::Refuse)))
-    });
-    let (root, name) = w.split("/c");
-    let Reply::Created { inode, .. } =
-        w.bounded(Command::MakeClone { snapshot: snapshot.id, dir: root, name })
-    else {
-        panic!("not made")
-    };
-    let c = inode.id.volume();
-    w.small_file("/c/own");
-    w.remove_leftovers();
-    assert_eq!(w.usage(c, Subject::Volume).1, 42);
-    w.is_clean();
-    w.bounded(Command::Promote { volume: c });
-    w.remove_leftovers();
-    assert!(read::origin(&*w.view(), c).expect("reads").is_none());
-    w.is_clean();
-}

@@ -13,6 +13,7 @@ mod delegations;
 mod disk_format;
 mod epochs;
 mod generations;
+mod later_names;
 mod layouts;
 mod leftovers;
 mod locks;
