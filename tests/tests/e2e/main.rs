@@ -25,6 +25,7 @@ mod everyday;
 mod expansion;
 mod exports;
 mod failover;
+mod faulty_clones;
 mod faulty_disks;
 mod follow;
 mod fsx;

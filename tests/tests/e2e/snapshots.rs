@@ -273,45 +273,74 @@ const IN_A_ROW: usize = 15;
 /// Those that are kept meanwhile.
 const KEPT: usize = 4;
 
+/// A client that makes [`STEPS`] in a directory of its own, and one that looks at them in snapshots.
+struct Writer<'a> {
+    writer: &'a Client,
+    reader: &'a Client,
+    dir: &'a str,
+}
+
+impl Writer<'_> {
+    /// Steps that it has made.
+    fn steps(&self) -> u64 {
+        self.writer.run("cat /tmp/steps 2>/dev/null || echo 0").trim().parse().expect("a number")
+    }
+
+    /// The tree at `path` is that of a number of steps in this range.
+    #[track_caller]
+    fn check(&self, path: &str, low: u64, high: u64) -> u64 {
+        let at = self.reader.run(&format!("perl /tmp/steps.pl check {path}/{} {low} {high}", self.dir));
+        at.trim().parse().expect("a number")
+    }
+}
+
 #[test]
-fn each_snapshot_is_the_tree_at_one_moment_while_a_client_changes_it() {
+fn each_snapshot_is_the_tree_at_one_moment_while_two_clients_change_it() {
     let lab = Lab::open();
     let cluster = Cluster::separate(&lab, 2);
     let (ash, elm) = (lab.client("ash"), lab.client("elm"));
-    for client in [&ash, &elm] {
-        cluster.mount(client, "vers=4.2");
-        client.run(&format!("cat >/tmp/steps.pl <<'END'\n{STEPS}\nEND"));
-    }
     cluster.admin(&["volume", "create", "/v"]);
-    let writer = ash.spawn("perl /tmp/steps.pl write /mnt/h/v");
-    let steps = || ash.run("cat /tmp/steps 2>/dev/null || echo 0").trim().parse::<u64>().expect("a number");
-    until("steps are made", || steps() > 20);
+    let writers = [("of-ash", &ash, &elm), ("of-elm", &elm, &ash)].map(|(dir, writer, reader)| Writer {
+        writer,
+        reader,
+        dir,
+    });
+    let running = writers.each_ref().map(|Writer { writer, dir, .. }| {
+        cluster.mount(writer, "vers=4.2");
+        writer.run(&format!("cat >/tmp/steps.pl <<'END'\n{STEPS}\nEND\nmkdir /mnt/h/v/{dir}"));
+        writer.spawn(&format!("perl /tmp/steps.pl write /mnt/h/v/{dir}"))
+    });
+    until("steps are made", || writers.iter().all(|writer| writer.steps() > 20));
+    let sum = |name: &str| elm.run(&format!("cat /mnt/h/v/.snapshot/{name}/of-*/t/* | md5sum"));
     let mut kept: Vec<(String, String)> = vec![];
     for number in 0..tests::kills::number("HEOROT_SNAPSHOTS", IN_A_ROW) {
         let name = format!("s{number}");
-        let low = steps();
+        let low = writers.each_ref().map(Writer::steps);
         cluster.admin(&["snapshot", "create", &format!("/v@{name}")]);
-        // One more may be under way.
-        let high = steps() + 1;
-        let check = format!("perl /tmp/steps.pl check /mnt/h/v/.snapshot/{name} {low} {high}");
-        let at = elm.run(&check);
-        println!("{name}: {low} ≤ {} ≤ {high}", at.trim());
-        kept.push((name.clone(), elm.run(&format!("cat /mnt/h/v/.snapshot/{name}/t/* | md5sum"))));
+        for (writer, low) in writers.iter().zip(low) {
+            // One more may be under way.
+            let high = writer.steps() + 1;
+            let at = writer.check(&format!("/mnt/h/v/.snapshot/{name}"), low, high);
+            println!("{name} {}: {low} ≤ {at} ≤ {high}", writer.dir);
+        }
+        kept.push((name.clone(), sum(&name)));
         if kept.len() > KEPT {
             // Not always the oldest: what is kept goes on to one that is older.
-            let (name, sum) = kept.remove(number % KEPT);
-            assert_eq!(elm.run(&format!("cat /mnt/h/v/.snapshot/{name}/t/* | md5sum")), sum, "{name}");
+            let (name, then) = kept.remove(number % KEPT);
+            assert_eq!(sum(&name), then, "{name}");
             cluster.admin(&["snapshot", "remove", &format!("/v@{name}"), "--force"]);
         }
     }
-    for (name, sum) in &kept {
-        assert_eq!(&elm.run(&format!("cat /mnt/h/v/.snapshot/{name}/t/* | md5sum")), sum, "{name}");
+    for (name, then) in &kept {
+        assert_eq!(&sum(name), then, "{name}");
         cluster.admin(&["snapshot", "remove", &format!("/v@{name}"), "--force"]);
     }
-    ash.run("touch /tmp/stop");
-    writer.wait(Duration::from_secs(60)).must_succeed("the writer");
-    let steps = steps();
-    elm.run(&format!("perl /tmp/steps.pl check /mnt/h/v {steps} {steps}"));
+    for (writer, running) in writers.iter().zip(running) {
+        writer.writer.run("touch /tmp/stop");
+        running.wait(Duration::from_secs(60)).must_succeed("the writer");
+        let steps = writer.steps();
+        writer.check("/mnt/h/v", steps, steps);
+    }
     until("the removals are done", || snapshots(&cluster) == 0);
     ash.run("rm -r /mnt/h/v/*; sync");
     until("no object is left", || objects(cluster.folder()) == 0);

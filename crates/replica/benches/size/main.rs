@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! fill   a process creates directories and files, continues, and is killed (SIGKILL)
-//! read   another process opens its directory, and measures that, look-ups, listings and removals
+//! read   another process opens its directory, and measures that, look-ups, listings, removals, and a snapshot
 //! ```
 //!
 //! With a limit both run in a memory cgroup of that size, page cache included, and the store uses a quarter
@@ -14,6 +14,7 @@ mod fill;
 mod held;
 mod machine;
 mod read;
+mod snapshot;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

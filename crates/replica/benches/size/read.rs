@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use namespace::{Command, Expect, Proposal, Stamp, read};
 use replica::Replica;
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::Failure;
@@ -40,7 +41,9 @@ pub fn read(plan: &Plan) -> Result<(), Failure> {
     let watch = Watch::start();
     let listed = lists(plan, &replica, true)?;
     watch.row("the same with the inode of each", listed);
-    removes(plan, &replica)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    removes(&runtime, plan, &replica)?;
+    runtime.block_on(crate::snapshot::snapshot(plan, &replica))?;
     println!("| peak memory of the process that read | {} MiB |", peak_mib());
     println!("done");
     replica.stop();
@@ -99,8 +102,7 @@ fn lists(plan: &Plan, replica: &Replica, inodes: bool) -> Result<u64, Failure> {
 }
 
 /// Removes some files of the first directories, whose names are cold.
-fn removes(plan: &Plan, replica: &Replica) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+fn removes(runtime: &Runtime, plan: &Plan, replica: &Replica) -> Result<(), Failure> {
     let count = plan.files.min(REMOVED_MAX);
     let watch = Watch::start();
     runtime.block_on(async {
