@@ -126,7 +126,11 @@ impl Cluster {
             let is_right = |object: &Option<(u64, Vec<u8>)>| {
                 object.as_ref().is_some_and(|(of, _)| *of == chain.0) && *object == objects[0]
             };
-            if !objects.iter().all(is_right) {
+            // A move of an empty column that did not come about leaves its mark at the target that both chains have. The
+            // next call, before it brings data, sets the file's chain again.
+            let is_empty =
+                objects.iter().all(|object| object.as_ref().is_some_and(|(_, bytes)| bytes.is_empty()));
+            if !is_empty && !objects.iter().all(is_right) {
                 let what: Vec<_> = objects
                     .iter()
                     .map(|object| object.as_ref().map(|(of, bytes)| (of, bytes.len())))

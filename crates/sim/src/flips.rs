@@ -43,17 +43,19 @@ pub(crate) struct Flip {
     what: What,
     /// File with the bit.
     path: PathBuf,
-    /// Its byte, as it is now.
+    /// Its byte.
     at: u64,
-    byte: u8,
+    /// First of the bytes that change together with it, and these as they are now: a sum, the header, or the byte itself.
+    from: u64,
+    bytes: Vec<u8>,
     /// Objects of the other members.
     others: Vec<PathBuf>,
 }
 
-fn byte_at(path: &Path, at: u64) -> Option<u8> {
-    let mut byte = [0];
-    let file = File::open(path).ok()?;
-    (file.read_at(&mut byte, at).ok()? == 1).then_some(byte[0])
+fn bytes_at(path: &Path, from: u64, len: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; len as usize];
+    File::open(path).ok()?.read_exact_at(&mut bytes, from).ok()?;
+    Some(bytes)
 }
 
 /// Bytes of a block that are there. None: there is no file.
@@ -88,14 +90,22 @@ impl Flip {
             }
             _ => (What::Data, object.clone(), at),
         };
-        let byte = byte_at(&path, at)? ^ 1 << rng.below(8);
+        let byte = bytes_at(&path, at, 1)?[0] ^ 1 << rng.below(8);
         write(&path, at, byte).ok()?;
+        // A block that was written over may have a sum with the same byte.
+        let (from, len) = match what {
+            What::Data => (at, 1),
+            What::Sum if at < HEADER_BYTES => (0, HEADER_BYTES),
+            What::Sum => (at / SUM_BYTES * SUM_BYTES, SUM_BYTES),
+        };
+        let bytes = bytes_at(&path, from, len)?;
         Some(Self {
             column: column.name,
             what,
             path,
             at,
-            byte,
+            from,
+            bytes,
             others: others.into_iter().cloned().collect(),
         })
     }
@@ -103,7 +113,8 @@ impl Flip {
     /// True if nothing of it is left: it was mended, or written over, or its file is gone.
     fn is_gone(&self) -> bool {
         // The byte alone says it where the members have not come to the same bytes again.
-        if byte_at(&self.path, self.at) != Some(self.byte) {
+        let now = bytes_at(&self.path, self.from, self.bytes.len() as u64);
+        if now.as_ref() != Some(&self.bytes) {
             return true;
         }
         match self.what {
