@@ -10,7 +10,7 @@
 #   heorot.options=OPTION[,OPTION...]        more options of the mount
 #
 # Addresses: service addresses, which move to a metaserver that lives.
-# Who reads this defines heorot_fail MESSAGE, which does not return.
+# A script that reads this defines heorot_fail MESSAGE, which does not return.
 
 heorot_words()
 {
@@ -41,26 +41,26 @@ heorot_name()
     if [ -z "$HEOROT_NODE" ]; then
         HEOROT_NODE=$1
     fi
-    if [ -z "$HEOROT_NODE" ] || [ "$HEOROT_NODE" = "(none)" ]; then
-        HEOROT_NODE=$(cat /sys/class/net/"$2"/address)
-    fi
+    case "$HEOROT_NODE" in
+    # Names of machines that have none.
+    '' | '(none)' | localhost*) HEOROT_NODE=$(cat /sys/class/net/"$2"/address) ;;
+    esac
     echo "$HEOROT_NODE" >/proc/sys/kernel/hostname
     modprobe nfs nfs4_unique_id="$HEOROT_NODE" || heorot_fail "the kernel has no NFS client (modprobe nfs)"
     modprobe nfsv4
 }
 
-# heorot_mount MODE PATH PLACE: from the address that answers first. Metaservers may be down for now.
+# heorot_mount MODE PATH PLACE: from the address that answers first. Metaservers may be down for now: a node that waits comes
+# up with them.
 heorot_mount()
 {
-    heorot_tries=0
     while :; do
         for heorot_address in $HEOROT_ADDRESSES; do
             if mount.nfs "$heorot_address:$2" "$3" -o "$1,vers=4.2,hard,retry=0$HEOROT_OPTIONS"; then
                 return 0
             fi
         done
-        heorot_tries=$((heorot_tries + 1))
-        [ "$heorot_tries" -lt 150 ] || heorot_fail "$2 cannot be mounted from $HEOROT_ADDRESSES"
+        echo "heorot: $2 cannot be mounted from $HEOROT_ADDRESSES yet, retrying"
         sleep 2
     done
 }

@@ -9,4 +9,7 @@ heorot_fail()
     die "heorot: $*"
 }
 
-[ -e "$3/proc" ] || heorot_mount_root "$3" "$(cat /proc/sys/kernel/hostname)" "$1"
+# The name that DHCP or the word ip= has: that of the kernel may be the initramfs's.
+heorot_hostname=
+[ ! -e "/tmp/net.$1.hostname" ] || heorot_hostname=$(sed -n 's/^echo \([^ ]*\) .*/\1/p' "/tmp/net.$1.hostname")
+[ -e "$3/proc" ] || heorot_mount_root "$3" "$heorot_hostname" "$1"

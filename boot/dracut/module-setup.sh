@@ -18,7 +18,7 @@ installkernel() {
 }
 
 install() {
-    inst_multiple mount umount mount.nfs modprobe cat tr mkdir cp mv rm sleep
+    inst_multiple mount umount mount.nfs modprobe cat grep sed tr mkdir cp mv rm sleep
     # libtirpc looks for transports there.
     inst_multiple -o /etc/netconfig
     # shellcheck disable=SC2154

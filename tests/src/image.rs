@@ -142,7 +142,7 @@ pub fn make_dracut_initramfs(folder: &Path, kernel: &KernelFiles) -> PathBuf {
     let KernelFiles { modules, release, .. } = kernel;
     // dracut looks for all of its modules in one place: a copy of that gets ours, as an image does.
     sh(&format!(
-        "mkdir -p {root}/usr/lib; cp -r /usr/lib/dracut {root}/usr/lib/; {install} {root}
+        "mkdir -p {root}/usr/lib {root}/sbin; touch {root}/sbin/mount.nfs; cp -r /usr/lib/dracut {root}/usr/lib/; {install} {root}
          unshare --mount bash -eu -c \"mount --bind {modules} /lib/modules
              dracutbasedir={base} dracut --quiet --force --no-hostonly --gzip --tmpdir {folder} --conf /dev/null \\
                  --confdir {root}/etc/dracut.conf.d --kver {release} --omit 'systemd systemd-initrd dracut-systemd' \\

@@ -90,15 +90,16 @@ impl Flip {
             }
             _ => (What::Data, object.clone(), at),
         };
-        let byte = bytes_at(&path, at, 1)?[0] ^ 1 << rng.below(8);
-        write(&path, at, byte).ok()?;
         // A block that was written over may have a sum with the same byte.
         let (from, len) = match what {
             What::Data => (at, 1),
             What::Sum if at < HEADER_BYTES => (0, HEADER_BYTES),
             What::Sum => (at / SUM_BYTES * SUM_BYTES, SUM_BYTES),
         };
-        let bytes = bytes_at(&path, from, len)?;
+        let mut bytes = bytes_at(&path, from, len)?;
+        let byte = &mut bytes[(at - from) as usize];
+        *byte ^= 1 << rng.below(8);
+        write(&path, at, *byte).ok()?;
         Some(Self {
             column: column.name,
             what,

@@ -178,11 +178,22 @@ fn an_image_that_can_find_no_root_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let install = Path::new(env!("CARGO_MANIFEST_DIR")).join("../boot/install");
     let run = || std::process::Command::new(&install).arg(folder.path()).output().expect("it runs");
-    let refused = run();
-    let words = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && words.contains("neither initramfs-tools nor dracut"), "{words}");
-    for dir in ["etc/initramfs-tools/hooks", "etc/initramfs-tools/scripts", "usr/lib/dracut/modules.d"] {
-        std::fs::create_dir_all(folder.path().join(dir)).expect("a folder");
+    let is_refused = |why: &str| {
+        let refused = run();
+        let words = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && words.contains(why), "{words}");
+    };
+    let make = |dir: &str| std::fs::create_dir_all(folder.path().join(dir)).expect("a folder");
+    is_refused("no mount.nfs");
+    make("sbin");
+    std::fs::write(folder.path().join("sbin/mount.nfs"), "").expect("a file");
+    is_refused("neither initramfs-tools nor dracut");
+    make("usr/lib/dracut/modules.d");
+    is_refused("no module of it for networks");
+    for dir in
+        ["etc/initramfs-tools/hooks", "etc/initramfs-tools/scripts", "usr/lib/dracut/modules.d/40network"]
+    {
+        make(dir);
     }
     assert!(run().status.success());
     for file in ["etc/initramfs-tools/scripts/heorot", "usr/lib/dracut/modules.d/95heorot/module-setup.sh"] {

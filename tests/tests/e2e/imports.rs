@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use tests::copies::until;
 use tests::{Client, Lab, Metaservers, SmallDisk};
 
 /// Small files of the image.
@@ -35,8 +36,8 @@ fn make(lab: &Lab) -> (PathBuf, Vec<u8>) {
 }
 
 /// Begins an import of which this many bytes have come.
-fn begin(cluster: &Metaservers, n: usize, tar: &[u8]) -> Child {
-    let mut import = cluster.begin_heorot(n, &["boot", "image", "import", "-", "tiny@1"]);
+fn begin(cluster: &Metaservers, n: usize, tar: &[u8], version: &str) -> Child {
+    let mut import = cluster.begin_heorot(n, &["boot", "image", "import", "-", version]);
     import.stdin.as_mut().expect("a pipe").write_all(tar).expect("it is taken");
     import
 }
@@ -70,7 +71,7 @@ fn an_import_ends_with_its_client_or_its_metaserver_and_the_next_makes_the_versi
     let half = &tar[..tar.len() / 2];
 
     // Two at once: the second is refused, wherever it is.
-    let mut first = begin(&cluster, 0, half);
+    let mut first = begin(&cluster, 0, half, "tiny@1");
     cluster.wait_until("some of it is there", |cluster| {
         cluster.try_heorot(1, &["volume", "list"]).contains("/boot/images/tiny")
     });
@@ -86,8 +87,7 @@ fn an_import_ends_with_its_client_or_its_metaserver_and_the_next_makes_the_versi
     stage("the next is done");
 
     // The metaserver dies.
-    let mut child = cluster.begin_heorot(2, &["boot", "image", "import", "-", "tiny@2"]);
-    child.stdin.as_mut().expect("a pipe").write_all(half).expect("it is taken");
+    let child = begin(&cluster, 2, half, "tiny@2");
     cluster.kill(2);
     let (is_done, words) = said(child);
     assert!(!is_done && words.contains("the connection ends without an answer"), "{words}");
@@ -96,28 +96,37 @@ fn an_import_ends_with_its_client_or_its_metaserver_and_the_next_makes_the_versi
     stage("the next is done");
     cluster.start_again(2);
 
-    // A metaserver that is cut off goes no further, also when it is back.
-    let mut cut_off = cluster.begin_heorot(2, &["boot", "image", "import", "-", "tiny@3"]);
-    cut_off.stdin.as_mut().expect("a pipe").write_all(half).expect("it is taken");
-    cluster.wait_until("its claim is there", |cluster| {
-        cluster.try_heorot(0, &["boot", "image", "import", &source, "tiny@3"]).contains("another import")
-    });
+    // A metaserver that hangs goes no further, also when it is back; and its claim does not end that of another.
+    let mut hangs = begin(&cluster, 2, half, "tiny@4");
+    let ash = lab.client("ash");
+    cluster.mount(&ash, 0, "vers=4.2,actimeo=0");
+    let held = "stat -c %A /mnt/h/boot/.imports/* | grep -c rwx || true";
+    until("its claim is there", || ash.run(held).trim() == "1");
     cluster.freeze(2);
     stage("the metaserver of an import hangs");
     import(&cluster, 1, "3");
+    let mut third = begin(&cluster, 0, half, "tiny@5");
+    until("a third claim is there", || ash.run(held).trim() == "1");
     cluster.thaw(2);
-    stage("the next is done, and it goes on");
-    cut_off.stdin.as_mut().expect("a pipe").write_all(&tar[half.len()..]).unwrap_or_default();
-    let (is_done, words) = said(cut_off);
-    assert!(!is_done, "{words}");
-
+    stage("the next is done, a third is under way, and it goes on");
+    hangs.stdin.as_mut().expect("a pipe").write_all(&tar[half.len()..]).unwrap_or_default();
+    let (is_done, words) = said(hangs);
+    assert!(!is_done && words.contains("another import may have begun"), "{words}");
+    let refused = cluster.refused(1, &["boot", "image", "import", &source, "tiny@6"]);
+    assert!(refused.contains("another import into /boot/images/tiny is under way"), "{refused}");
+    third.stdin.as_mut().expect("a pipe").write_all(&tar[half.len()..]).expect("it is taken");
+    let (is_done, words) = said(third);
+    assert!(is_done, "{words}");
     stage("it has ended");
-    let ash = lab.client("ash");
-    cluster.mount(&ash, 0, "vers=4.2");
-    for version in ["1", "2", "3"] {
+    for version in ["1", "2", "3", "5"] {
         has(&ash, version);
     }
-    assert_eq!(ash.run("ls -A /mnt/h/boot/.imports").trim(), "", "claims that have ended");
+    let listed = ash.run("ls /mnt/h/boot/images/tiny/.snapshot; ls -A /mnt/h/boot/.imports | wc -l");
+    assert_eq!(
+        listed.split_whitespace().collect::<Vec<_>>(),
+        ["1", "2", "3", "5", "1"],
+        "versions, and claims"
+    );
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 use super::block_sum::{BLOCK, BLOCK_BYTES, BlockSum};
 use super::change_log::Changed;
 use super::regions::{REGION_BLOCKS, Regions};
@@ -167,6 +169,12 @@ impl Objects {
         error: &std::io::Error,
     ) -> ObjectError {
         let target = self.root.path().display();
+        if answer_to(error) == ObjectError::ReadOnly {
+            // Data can be read on, but for their sums, should the kernel drop them.
+            self.doubt(name, open, 0..u64::MAX);
+            let error = std::io::Error::from_raw_os_error(Errno::ROFS.raw_os_error());
+            return self.trouble("sync the checksums of", name, error);
+        }
         if answer_to(error) == ObjectError::NoSpace {
             // Sums may be lost, and no data.
             self.doubt(name, open, 0..u64::MAX);

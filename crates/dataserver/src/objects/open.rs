@@ -59,6 +59,8 @@ impl Objects {
                         // Its clients are told by the verifier; what is to be opened now has nothing to do
                         // with it.
                         Ok(()) | Err(ObjectError::NoSpace) => {}
+                        // It cannot leave, and others can be read.
+                        Err(ObjectError::ReadOnly) => return Ok(()),
                         Err(error) => return Err(error),
                     }
                 }

@@ -27,6 +27,12 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let file = |file: &File| {
             sync(file).map_err(|error| {
+                if answer_to(&error) == ObjectError::ReadOnly {
+                    // Nothing was tried. What is not on the disk stays in the kernel's cache, and each later sync of the
+                    // object is refused, too, until the file system is mounted anew.
+                    object.touch();
+                    return self.trouble("sync", name, error);
+                }
                 let target = self.root.path().display();
                 // The verifier of a column with copies is its chain's, and cannot tell of a loss at one
                 // member.

@@ -1,8 +1,8 @@
 //! Pieces of boot files in memory: machines that start together load the same kernel and initramfs, and each piece is read
 //! from the data servers once.
 //!
-//! The files of snapshots do not change, and what does gets another change number, so a piece is never old. The memory is
-//! given back when no machine has loaded anything for a minute.
+//! The files of snapshots do not change. A file of a group's own root that is changed while machines load it gets another
+//! change number, and later loads read it anew. The memory is given back when no machine has loaded anything for a minute.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -73,19 +73,19 @@ impl BootCache {
     pub fn register(&self, registry: &mut Registry) {
         registry.register_with_unit(
             "boot_sent",
-            "Bytes of kernels, initramfs and loaders for machines that boot",
+            "Bytes of kernels, initramfs and loaders that were read for machines that boot",
             Unit::Bytes,
             self.sent.clone(),
         );
         registry.register_with_unit(
             "boot_read",
-            "Bytes of them that were read from data servers",
+            "Bytes of these that came from data servers, and not from memory",
             Unit::Bytes,
             self.read.clone(),
         );
     }
 
-    /// The piece at `offset`, a multiple of [`PIECE_BYTES`]: `read` reads it, once for all who ask at the same time.
+    /// The piece at `offset`, a multiple of [`PIECE_BYTES`]: `read` reads it, once for all calls at the same time.
     pub(super) async fn piece<E>(
         self: &Arc<Self>,
         version: Version,
@@ -141,7 +141,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_piece_is_read_once_while_machines_load_it_and_forgotten_afterwards() {
-        let cache = Arc::new(BootCache::of(100 * PIECE));
+        let cache = Arc::new(BootCache::of(400 * PIECE)); // it is divided into shards
         let machines = (0..10).map(|_| load(&cache, (1, 1), 80));
         futures_util::future::join_all(machines).await;
         assert_eq!((cache.read.get(), cache.sent.get()), (80 * PIECE, 800 * PIECE));

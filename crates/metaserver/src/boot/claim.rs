@@ -1,22 +1,24 @@
 //! Right to import into a volume, of one import in the cluster: of two at once the tree would be a mixture.
 //!
 //! ```text
-//! /boot/.imports/VOLUME.NUMBER      a claim; the one with the largest number counts
-//!   make, if there is none ─▶ change every 3 s ─▶ remove
-//!                                └─ 8 s without a change: its import goes no further
-//!                                └─ 12 s: the next import makes NUMBER + 1, which only one can make
+//! /boot/.imports/VOLUME.NUMBER     a symbolic link; the one with the largest number counts
+//!   make NUMBER + 1 ─▶ change it every 3 s ─▶ its mode is 0: it has ended
+//!        │              └─ 8 s without a change: its import ends, and does not go on later
+//!        └─ if the last one has ended, or was not changed for 12 s. Only one import can make a name.
 //! ```
 //!
-//! No clocks are compared: who waits looks at whether the claim has changed.
+//! A number is used once, since the last claim stays until the next is made. No clocks are compared: an import that waits
+//! looks at whether the claim changes. What is left: a command that was on its way from a metaserver that is cut off may
+//! still be carried out when its network is back.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::AdminError;
-use namespace::{Inode, InodeId, NewAttributes, NewNode, VolumeId};
+use namespace::{InodeId, NewAttributes, NewNode, VolumeId, read};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::Metaserver;
 use crate::admin::server_failed;
@@ -28,21 +30,37 @@ const CLAIMS: &str = "/boot/.imports";
 const CHANGE_EVERY: Duration = Duration::from_secs(3);
 /// Time for which a claim is good after its last change.
 const GOOD_FOR: Duration = Duration::from_secs(8);
-/// Time without a change after which another import may take its place.
+/// Time without a change after which another import may begin.
 const GONE_AFTER: Duration = Duration::from_secs(12);
 /// Interval of the looks at another's claim.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Names of the directory of claims: two for each volume that is imported into, and those that are no claims.
+const NAMES_MAX: usize = 10_000;
+
+const fn mode(mode: u32) -> NewAttributes {
+    NewAttributes { mode, uid: 0, gid: 0, accessed: None, modified: None }
+}
+
 /// Attributes of a claim.
-const ATTRIBUTES: NewAttributes =
-    NewAttributes { mode: 0o777, uid: 0, gid: 0, accessed: None, modified: None };
+const HELD: NewAttributes = mode(0o777);
+/// Attributes of one whose import has ended.
+const ENDED: NewAttributes = mode(0);
+
+/// A claim that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct There {
+    number: u64,
+    inode: InodeId,
+    change: u64,
+    has_ended: bool,
+}
 
 /// A claim of this metaserver.
 pub(super) struct Claim {
     server: Arc<Metaserver>,
-    dir: InodeId,
-    name: Vec<u8>,
-    /// Begin of its last change that was done; none: it has ended.
-    changed: Arc<Mutex<Option<Instant>>>,
+    inode: InodeId,
+    /// None: it is not good any more.
+    good_until: Arc<Mutex<Option<Instant>>>,
     changes: JoinHandle<()>,
 }
 
@@ -50,9 +68,11 @@ fn name_of(volume: VolumeId, number: u64) -> Vec<u8> {
     format!("{}.{number}", volume.0).into_bytes()
 }
 
-fn number_of(volume: VolumeId, name: &[u8]) -> Option<u64> {
-    let number = std::str::from_utf8(name).ok()?.strip_prefix(&format!("{}.", volume.0))?;
-    number.parse().ok()
+/// Volume and number of the name of a claim; none: it is the name of another thing.
+fn parsed(name: &[u8]) -> Option<(VolumeId, u64)> {
+    let (volume, number) = std::str::from_utf8(name).ok()?.split_once('.')?;
+    let (volume, number) = (VolumeId(volume.parse().ok()?), number.parse().ok()?);
+    (name_of(volume, number) == name).then_some((volume, number))
 }
 
 impl Claim {
@@ -64,103 +84,130 @@ impl Claim {
     ) -> Result<Self, AdminError> {
         let dir = server.make_boot_directory(CLAIMS).await?;
         let taken = || AdminError::Invalid(format!("another import into {path} is under way"));
-        let mut seen: Option<((u64, u64), Instant)> = None;
+        let mut seen: Option<(There, Instant)> = None;
         loop {
             server.machine.read_barrier().await.map_err(server_failed)?;
-            let claims = server.claims(dir, volume).map_err(server_failed)?;
-            let last = claims.last().map(|(number, inode)| (*number, inode.change));
+            let (claims, strays) = server.claims(dir, volume)?;
+            let last = claims.last().copied();
             match (last, seen) {
+                (Some(last), _) if last.has_ended => {}
                 (Some(last), Some((before, _))) if last != before => return Err(taken()),
                 (Some(_), Some((_, since))) if since.elapsed() < GONE_AFTER => {
                     sleep(LOOK_EVERY).await;
                     continue;
                 }
                 (Some(last), None) => {
+                    tracing::info!(path, claim = last.number, "waits for the claim of an import");
                     seen = Some((last, Instant::now()));
                     continue;
                 }
                 _ => {}
             }
-            let name = name_of(volume, last.map_or(1, |(number, _)| number.saturating_add(1)));
+            let number = last.map_or(Some(1), |last| last.number.checked_add(1));
+            let number = number.ok_or_else(|| {
+                AdminError::Invalid(format!("{CLAIMS} has a name with the last number: remove it"))
+            })?;
             let begun = Instant::now();
-            let made = server.make_node(dir, &name, NewNode::Symlink(path.into()), ATTRIBUTES).await;
-            let inode = match made {
-                Ok(inode) => inode,
+            let link = NewNode::Symlink(path.into());
+            let inode = match server.make_node(dir, &name_of(volume, number), link, HELD).await {
+                Ok(inode) => inode.id,
                 Err(FileError::Exists) => return Err(taken()),
                 Err(error) => return Err(server_failed(error)),
             };
-            for (number, _) in claims {
-                let removed = server.remove_tree(dir, &name_of(volume, number)).await;
-                removed.map_err(server_failed)?;
+            let good_until = Arc::new(Mutex::new(Some(begun + GOOD_FOR)));
+            let changes = tokio::spawn(keep(Arc::clone(server), inode, Arc::clone(&good_until)));
+            let claim = Self { server: Arc::clone(server), inode, good_until, changes };
+            let old = claims.iter().map(|claim| name_of(volume, claim.number)).chain(strays);
+            for name in old {
+                server.remove_tree(dir, &name).await.map_err(server_failed)?;
             }
-            let changed = Arc::new(Mutex::new(Some(begun)));
-            let changes = tokio::spawn(keep(Arc::clone(server), inode.id, Arc::clone(&changed)));
-            return Ok(Self { server: Arc::clone(server), dir, name, changed, changes });
+            return Ok(claim);
         }
     }
 
-    /// Whether no other import can have taken its place.
-    ///
-    /// # Errors
-    /// If one can.
-    pub(super) fn check(&self) -> Result<(), AdminError> {
-        match *self.changed.lock() {
-            Some(changed) if changed.elapsed() < GOOD_FOR => Ok(()),
-            _ => Err(AdminError::Invalid(
-                "the metaserver had no majority for too long, and another import may have begun; no version is made: import \
-                 again"
-                    .into(),
-            )),
+    /// Returns when another import may have begun; never before the claim is dropped, if all is well.
+    pub(super) async fn expired(&self) {
+        loop {
+            let good_until = *self.good_until.lock();
+            match good_until {
+                Some(until) if until > Instant::now() => sleep_until(until).await,
+                _ => return,
+            }
         }
+    }
+
+    /// Ends it: the next import does not wait.
+    pub(super) async fn end(self) {
+        self.changes.abort();
+        // The next import waits if this does not come through.
+        let _ = timeout(GOOD_FOR, self.server.set_attributes_of(self.inode, ENDED)).await;
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         self.changes.abort();
-        let (server, dir, name) = (Arc::clone(&self.server), self.dir, std::mem::take(&mut self.name));
-        tokio::spawn(async move {
-            // It ends of itself when this does not come through.
-            let _ = server.remove_tree(dir, &name).await;
-        });
     }
 }
 
-/// Changes a claim again and again, until it is not there.
-async fn keep(server: Arc<Metaserver>, claim: InodeId, changed: Arc<Mutex<Option<Instant>>>) {
+/// Changes a claim again and again, while it is good.
+async fn keep(server: Arc<Metaserver>, claim: InodeId, good_until: Arc<Mutex<Option<Instant>>>) {
     loop {
         sleep(CHANGE_EVERY).await;
         let begun = Instant::now();
-        match timeout(GOOD_FOR, server.set_attributes_of(claim, ATTRIBUTES)).await {
-            Ok(Ok(())) => *changed.lock() = Some(begun),
-            Ok(Err(FileError::Stale | FileError::NoEntry)) => {
-                *changed.lock() = None;
+        let outcome = timeout(GOOD_FOR, server.set_attributes_of(claim, HELD)).await;
+        let mut good_until = good_until.lock();
+        // A change that came late does not make it good again: the next import may have begun meanwhile.
+        if good_until.is_none_or(|until| until <= Instant::now()) {
+            tracing::warn!("the claim of an import was not renewed in time");
+            *good_until = None;
+            return;
+        }
+        match outcome {
+            Ok(Ok(())) => *good_until = Some(begun + GOOD_FOR),
+            Ok(Err(error @ (FileError::Stale | FileError::NoEntry))) => {
+                tracing::warn!(?error, "the claim of an import was removed");
+                *good_until = None;
                 return;
             }
             Ok(Err(error)) => tracing::warn!(?error, "the claim of an import cannot be renewed, retrying"),
-            Err(_) => tracing::warn!("the claim of an import cannot be renewed in time, retrying"),
+            Err(_) => tracing::warn!("the claim of an import cannot be renewed, retrying"),
         }
     }
 }
 
 impl Metaserver {
-    /// The claims of a volume, in the order of their numbers.
-    fn claims(&self, dir: InodeId, volume: VolumeId) -> Result<Vec<(u64, Inode)>, FileError> {
-        let (mut claims, mut cookie) = (Vec::new(), 0);
+    /// The claims of a volume, in the order of their numbers, and the names of claims of volumes that are gone.
+    fn claims(&self, dir: InodeId, volume: VolumeId) -> Result<(Vec<There>, Vec<Vec<u8>>), AdminError> {
+        let (mut claims, mut strays, mut cookie, mut count) = (Vec::new(), Vec::new(), 0, 0);
+        let view = self.machine.view().map_err(server_failed)?;
         loop {
-            let names = self.names_of(dir, cookie)?;
+            let names = self.names_of(dir, cookie).map_err(server_failed)?;
             let Some((last, _)) = names.last() else { break };
             cookie = *last;
+            count += names.len();
+            if count > NAMES_MAX {
+                return Err(AdminError::Invalid(format!(
+                    "{CLAIMS} has more than {NAMES_MAX} names: remove some"
+                )));
+            }
             for (_, name) in names {
-                if let Some(number) = number_of(volume, &name)
-                    && let Some(inode) = self.there(dir, &name)?
-                {
-                    claims.push((number, inode));
+                match parsed(&name) {
+                    Some((of, number)) if of == volume => {
+                        if let Some(inode) = self.there(dir, &name).map_err(server_failed)? {
+                            let has_ended = inode.mode & 0o777 == 0;
+                            claims.push(There { number, inode: inode.id, change: inode.change, has_ended });
+                        }
+                    }
+                    Some((of, _)) if read::volume(&*view, of)?.is_none() => {
+                        strays.push(name);
+                    }
+                    _ => {}
                 }
             }
         }
-        claims.sort_by_key(|(number, _)| *number);
-        Ok(claims)
+        claims.sort_by_key(|claim| claim.number);
+        Ok((claims, strays))
     }
 }
 
@@ -169,10 +216,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_claim_says_its_volume_and_number() {
-        assert_eq!(number_of(VolumeId(7), &name_of(VolumeId(7), 12)), Some(12));
-        for name in ["77.12", "7.x", "7", "7.", "8.12", "7.12.1"] {
-            assert_eq!(number_of(VolumeId(7), name.as_bytes()), None, "{name}");
+    fn the_name_of_a_claim_says_its_volume_and_number_in_one_way() {
+        assert_eq!(parsed(&name_of(VolumeId(7), 12)), Some((VolumeId(7), 12)));
+        for name in ["77", "7.x", "7.", ".7", "7.12.1", "7.+5", "7.05", "07.5", "7.18446744073709551616"] {
+            assert_eq!(parsed(name.as_bytes()), None, "{name}");
         }
     }
 }

@@ -6,8 +6,7 @@
 //! end ───▶ what no entry named is removed ─▶ times of directories ─▶ is there a kernel? ─▶ snapshot
 //! ```
 //!
-//! An import that ends early leaves the volume between two
-//! versions, and no snapshot; the next one goes on from there.
+//! An import that ends early leaves the volume between two versions, and no snapshot; the next one goes on from there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +42,10 @@ impl Metaserver {
     /// [`AdminError`].
     pub async fn boot_import_check(&self, image: &str, how: ImportOptions) -> Result<(), AdminError> {
         self.cluster.agree().await?;
-        let image = ImageName::parse(image)?;
+        self.can_become(&ImageName::parse(image)?, how)
+    }
+
+    fn can_become(&self, image: &ImageName, how: ImportOptions) -> Result<(), AdminError> {
         let view = self.machine.view().map_err(server_failed)?;
         if walk(&*view, &image.volume).is_err() {
             return Ok(());
@@ -65,7 +67,7 @@ impl Metaserver {
         Ok(())
     }
 
-    /// Imports an image, and returns a message.
+    /// Imports an image, and returns a message. It ends in order also when its caller goes away.
     ///
     /// # Errors
     /// [`AdminError`]; the volume has then some of the entries, and no new snapshot.
@@ -77,11 +79,55 @@ impl Metaserver {
     ) -> Result<String, AdminError> {
         self.boot_import_check(image, how).await?;
         let image = ImageName::parse(image)?;
-        let volume = Box::pin(self.image_volume(&image)).await?;
-        let claim = Box::pin(Claim::of(self, volume, &image.volume)).await?;
-        // The import before may have been of this version.
-        self.boot_import_check(&image.shown(), ImportOptions { force: true, ..how }).await?;
-        let mut import = Import::new(self, pieces, volume.root(), !how.whole, Some(&claim));
+        let server = Arc::clone(self);
+        let import = tokio::spawn(async move {
+            let volume = Box::pin(server.image_volume(&image)).await?;
+            let claim = Box::pin(Claim::of(&server, volume, &image.volume)).await?;
+            // The import before may have been of this version.
+            let done = match server.can_become(&image, ImportOptions { force: true, ..how }) {
+                Ok(()) => Box::pin(server.import_claimed(&image, how, volume, &claim, pieces)).await,
+                Err(error) => Err(error),
+            };
+            claim.end().await;
+            done
+        });
+        import.await.map_err(|error| AdminError::Failed(error.to_string()))?
+    }
+
+    /// Imports while the claim is good.
+    async fn import_claimed(
+        self: &Arc<Self>,
+        image: &ImageName,
+        how: ImportOptions,
+        volume: VolumeId,
+        claim: &Claim,
+        pieces: mpsc::Receiver<Piece>,
+    ) -> Result<String, AdminError> {
+        let mut import = Import::new(self, pieces, volume.root(), !how.whole);
+        let done = tokio::select! {
+            done = self.import_into(image, volume, &mut import) => done,
+            () = claim.expired() => Err(AdminError::Invalid(
+                "the metaserver has lost its claim, since it had no majority for too long, or the claim in /boot/.imports was \
+                 removed: another import may have begun. No version is made"
+                    .into(),
+            )),
+        };
+        if done.is_err() {
+            // Changes that are under way come before those of the next import.
+            tokio::select! {
+                () = import.all_ended() => {}
+                () = claim.expired() => {}
+            }
+        }
+        done
+    }
+
+    async fn import_into(
+        &self,
+        image: &ImageName,
+        volume: VolumeId,
+        import: &mut Import,
+    ) -> Result<String, AdminError> {
         let files = Box::pin(import.run()).await?;
         if files == 0 {
             return Err(AdminError::Invalid("nothing came: neither files nor directories".into()));
@@ -106,7 +152,7 @@ impl Metaserver {
                 image.volume
             )));
         }
-        Box::pin(self.snapshot_of_import(volume, &image, &claim)).await?;
+        Box::pin(self.snapshot_of_import(volume, image)).await?;
         tracing::info!(image = image.shown(), files, "an image is imported");
         Ok(format!("{} is imported: {files} files and directories", image.shown()))
     }
@@ -121,7 +167,7 @@ impl Metaserver {
     ) -> Result<String, AdminError> {
         self.cluster.agree().await?;
         let root = self.make_boot_directory(LOADERS).await?;
-        let mut import = Import::new(self, pieces, root, false, None);
+        let mut import = Import::new(self, pieces, root, false);
         let files = Box::pin(import.run()).await?;
         import.set_attributes().await?;
         Ok(format!("{files} files are in {LOADERS}"))
@@ -132,22 +178,24 @@ impl Metaserver {
         if image.volume.starts_with(IMAGES) {
             self.make_boot_directory(IMAGES).await?;
         }
-        if walk(&*self.machine.view().map_err(server_failed)?, &image.volume).is_err() {
-            self.volume_create(&image.volume, None).await?;
+        let is_there = || {
+            let view = self.machine.view().map_err(server_failed)?;
+            Ok::<_, AdminError>(walk(&*view, &image.volume).is_ok())
+        };
+        // Another import may make it at the same time.
+        if !is_there()?
+            && let Err(error) = self.volume_create(&image.volume, None).await
+            && !is_there()?
+        {
+            return Err(error);
         }
         let view = self.machine.view().map_err(server_failed)?;
         Ok(volume_at(&*view, &image.volume)?.0)
     }
 
-    async fn snapshot_of_import(
-        &self,
-        volume: VolumeId,
-        image: &ImageName,
-        claim: &Claim,
-    ) -> Result<(), AdminError> {
+    async fn snapshot_of_import(&self, volume: VolumeId, image: &ImageName) -> Result<(), AdminError> {
         let until = tokio::time::Instant::now() + SNAPSHOT_TIME_MAX;
         loop {
-            claim.check()?;
             match self.snapshot_of(volume, &image.volume, image.version.as_bytes()).await? {
                 SnapshotMade::Made(_) => return Ok(()),
                 SnapshotMade::NotYet(why) if tokio::time::Instant::now() >= until => {

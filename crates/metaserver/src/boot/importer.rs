@@ -10,7 +10,6 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use wire::xdr::Payload;
 
-use super::claim::Claim;
 use super::entry::{Entry, EntryKind, Piece, attributes, checked_path};
 use crate::Metaserver;
 use crate::admin::server_failed;
@@ -26,10 +25,8 @@ const BESIDE_BYTES_MAX: u64 = 1 << 20;
 const PIECE_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// An import under way.
-pub(super) struct Import<'a> {
+pub(super) struct Import {
     server: Arc<Metaserver>,
-    /// The right to change what is below the root.
-    claim: Option<&'a Claim>,
     pieces: mpsc::Receiver<Piece>,
     /// Directories by path; that of the root is empty.
     directories: BTreeMap<Vec<u8>, InodeId>,
@@ -43,18 +40,16 @@ pub(super) struct Import<'a> {
     keeps: bool,
 }
 
-impl<'a> Import<'a> {
+impl Import {
     /// An import below `root`. `keeps`: files stay that are there with the same size and time.
     pub(super) fn new(
         server: &Arc<Metaserver>,
         pieces: mpsc::Receiver<Piece>,
         root: InodeId,
         keeps: bool,
-        claim: Option<&'a Claim>,
     ) -> Self {
         Self {
             server: Arc::clone(server),
-            claim,
             pieces,
             directories: BTreeMap::from([(Vec::new(), root)]),
             attributes: Vec::new(),
@@ -65,13 +60,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    fn check(&self) -> Result<(), AdminError> {
-        self.claim.map_or(Ok(()), Claim::check)
-    }
-
-    /// The next piece, if the import may go on.
     async fn next(&mut self) -> Result<Piece, AdminError> {
-        self.check()?;
         match tokio::time::timeout(PIECE_TIME_MAX, self.pieces.recv()).await {
             Ok(Some(piece)) => Ok(piece),
             Ok(None) => Err(AdminError::Invalid("the import ended early".into())),
@@ -148,8 +137,13 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// Waits for the files that are being written, whatever comes of them.
+    pub(super) async fn all_ended(&mut self) {
+        while self.writes.join_next().await.is_some() {}
+    }
+
     /// Directory and name of a path, whose directories are made if no entry has named them.
-    async fn place<'b>(&mut self, path: &'b [u8]) -> Result<(InodeId, &'b [u8]), AdminError> {
+    async fn place<'a>(&mut self, path: &'a [u8]) -> Result<(InodeId, &'a [u8]), AdminError> {
         let (above, name) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(at) => (&path[..at], &path[at + 1..]),
             None => (&path[..0], path),
@@ -301,7 +295,6 @@ impl<'a> Import<'a> {
                 let names = self.server.names_of(*dir, cookie).map_err(failed)?;
                 let Some((last, _)) = names.last() else { break };
                 cookie = *last;
-                self.check()?;
                 for (_, name) in names {
                     let full = if path.is_empty() { name.clone() } else { [path, &b"/"[..], &name].concat() };
                     if !self.seen.contains(&full) {
@@ -318,7 +311,6 @@ impl<'a> Import<'a> {
     pub(super) async fn set_attributes(&mut self) -> Result<(), AdminError> {
         let last: BTreeMap<InodeId, NewAttributes> = self.attributes.drain(..).collect();
         for (inode, attributes) in last {
-            self.check()?;
             let permits = Arc::clone(&self.permits).acquire_owned().await;
             let permit = permits.map_err(|error| AdminError::Failed(error.to_string()))?;
             let server = Arc::clone(&self.server);

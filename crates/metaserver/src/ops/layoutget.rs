@@ -74,6 +74,13 @@ pub(crate) async fn layoutget(
         Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         _ => mode,
     };
+    // No layout names objects that are being copied. The copy may have come to nothing, too, and Linux would wait for two
+    // leases: meanwhile the file is read through the metaserver.
+    if mode == IoMode::Read
+        && read::copy_of_objects(&*server.machine.view()?, inode).map_err(store_failed)?.is_some()
+    {
+        return Err(Status::LayoutUnavailable.into());
+    }
     let made = make_objects_for_layouts(server, context, &args, mode).await?;
     let version = match mode {
         IoMode::Read => 0,
@@ -178,7 +185,12 @@ async fn own_columns(server: &Metaserver, args: &Args, file: Inode) -> Result<()
     if is_shared && args.stateid == Stateid::CURRENT {
         return Err(Status::LayoutTryLater.into());
     }
-    server.data.own_columns(file).await.map(drop).map_err(|_| Status::LayoutTryLater.into())
+    // Linux asks again for two leases after LAYOUTTRYLATER, and its program waits: not for what stays as it is.
+    server.data.own_columns(file).await.map(drop).map_err(|error| match error {
+        FileError::NoSpace => Status::NoSpc.into(),
+        FileError::Io | FileError::ReadOnly | FileError::Quota => Status::LayoutUnavailable.into(),
+        _ => Status::LayoutTryLater.into(),
+    })
 }
 
 /// True if the client has the file open for writing.

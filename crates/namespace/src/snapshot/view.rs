@@ -164,8 +164,8 @@ impl Snapshot {
     /// entry gets the next cookie of its directory.
     fn end_of_entries(&self, store: &dyn View, from: &[u8], to: Key) -> Result<Key, StoreError> {
         let Some(dir) = keys::inode_of(from).filter(|_| from[0] == keys::COOKIES) else { return Ok(to) };
-        if to > keys::after(&keys::of(keys::COOKIES, &[dir.0])) {
-            return Ok(to);
+        if to > keys::of(keys::COOKIES, &[dir.0.saturating_add(1)]) {
+            return Ok(to); // entries of other directories, too
         }
         let live = keys::inode(dir);
         let Some(value) = self.value(store, &live)? else { return Ok(to) };

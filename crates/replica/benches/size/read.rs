@@ -14,7 +14,8 @@ use crate::machine::{CALLERS, Plan, Watch, file_name, peak_mib};
 
 /// Duration of the measurement of each kind of read.
 const MEASURED: Duration = Duration::from_secs(5);
-const REMOVED_MAX: u64 = 200_000;
+/// Files that are removed, the first ones.
+pub const REMOVED_MAX: u64 = 200_000;
 
 pub fn read(plan: &Plan) -> Result<(), Failure> {
     let asked = Instant::now();
