@@ -50,7 +50,7 @@ pub struct Metaserver {
     pub(crate) drc: ReplyCache,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: Mutex<Vec<JoinHandle<()>>>,
-    /// What machines that boot have loaded lately.
+    /// Pieces of boot files.
     pub(crate) boot_cache: Arc<BootCache>,
 }
 
@@ -231,7 +231,7 @@ impl Metaserver {
         Arc::clone(&self.data.reports)
     }
 
-    /// What machines that boot load.
+    /// Pieces of boot files, and counters of them.
     #[must_use]
     pub fn boot_cache(&self) -> &Arc<BootCache> {
         &self.boot_cache
