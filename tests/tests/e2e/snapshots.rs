@@ -269,7 +269,7 @@ while (1) { if ($k >= $low && tree("/tmp/reference") eq $seen) { note("/tmp/step
 "#;
 
 /// Snapshots in a row; `HEOROT_SNAPSHOTS` says how many otherwise: one each second or so.
-const IN_A_ROW: usize = 15;
+const IN_A_ROW: usize = 10;
 /// Those that are kept meanwhile.
 const KEPT: usize = 4;
 
