@@ -165,6 +165,7 @@ fn an_initramfs_of_dracut_finds_each_kind_of_root() {
         let said = node.try_run("echo x >/root/x 2>&1");
         assert_eq!(said.text.contains("Read-only"), name == "fir", "{name}: {said:?}");
     }
+    assert!(straight(&cluster) > 0.0, "their programs come from the data servers");
     let ash = lab.client("ash");
     cluster.mount(&ash, 0, "vers=4.2");
     let mine =
