@@ -14,7 +14,7 @@ use crate::servers::known_metaservers::KnownMetaservers;
 
 /// Time limit of a metaserver's answer; after it the metaserver counts as lost.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Time that a metaserver may need to start, if it starts at the same time.
+/// Time for which a metaserver may be away without a warning: it is starting, or is stopped and started again.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Retry interval for a lost metaserver; a client waits for this.
 const RETRY: Duration = Duration::from_millis(300);
@@ -74,6 +74,13 @@ pub(crate) fn write_networks(server: &DataServer) {
     }
 }
 
+/// Why a data server is not registered.
+enum NotRegistered {
+    /// The metaserver does not answer, or has no leader: mostly over within seconds.
+    NotNow(String),
+    Refused(String),
+}
+
 /// Registers with one metaserver periodically. Logs its loss and its return once each.
 async fn beat_one(
     server: Arc<DataServer>,
@@ -81,24 +88,30 @@ async fn beat_one(
     peer: Arc<Peer>,
     metaservers: Arc<KnownMetaservers>,
 ) {
-    let began = tokio::time::Instant::now();
     let mut trouble: Option<String> = None;
     let mut known = false;
+    let mut away_since = Some(tokio::time::Instant::now());
     let mut additions = server.additions();
     loop {
         let outcome = register(&server, &reached, &peer, &metaservers).await;
         let pause = match outcome {
             Ok(pause) => {
-                if trouble.take().is_some() || !known {
+                let was_away = away_since.take().is_some();
+                if trouble.take().is_some() || was_away {
                     tracing::info!(name = server.name(), metaserver = %peer.address(), "registered");
                 }
                 known = true;
                 pause
             }
-            Err(why) => {
-                // A metaserver of the same machine or of a new node may still be starting.
-                if !known && began.elapsed() < START_TIME_MAX {
-                    tracing::debug!(metaserver = %peer.address(), "not registered yet: {why}");
+            Err(not_registered) => {
+                let away = away_since.get_or_insert_with(tokio::time::Instant::now).elapsed();
+                let (why, may_start) = match not_registered {
+                    NotRegistered::NotNow(why) => (why, true),
+                    // A new node may not know all yet.
+                    NotRegistered::Refused(why) => (why, !known),
+                };
+                if may_start && away < START_TIME_MAX {
+                    tracing::debug!(metaserver = %peer.address(), "not registered now: {why}");
                     tokio::time::sleep(RETRY).await;
                     continue;
                 }
@@ -121,51 +134,62 @@ async fn register(
     reached: &Reached,
     peer: &Peer,
     metaservers: &KnownMetaservers,
-) -> Result<Duration, String> {
-    let sent = server.registration(reached, |obeyed| metaservers.map_version(obeyed)).await?;
+) -> Result<Duration, NotRegistered> {
+    use NotRegistered::Refused;
+    let sent =
+        server.registration(reached, |obeyed| metaservers.map_version(obeyed)).await.map_err(Refused)?;
     let answer: Result<register::Res, CallFailure> =
         peer.call(Procedure::Register as u32, &sent.args, ANSWER_TIME_MAX).await;
     match answer {
         Ok(Ok(done)) => {
-            match server.registered(&sent, &done).await? {
+            match server.registered(&sent, &done).await.map_err(Refused)? {
                 Registered::Yes => {}
                 Registered::Again => return Box::pin(register(server, reached, peer, metaservers)).await,
                 Registered::OtherProcess => {
-                    return Err(
+                    return Err(Refused(
                         "another process of this data server has registered since this one: look for a machine with a copy of \
                          this one's data directory, such as a clone, and stop it there; then restart this data server"
                             .into(),
-                    );
+                    ));
                 }
                 Registered::OtherIncarnation => {
-                    return Err(format!(
+                    return Err(Refused(format!(
                         "it was restored from a backup (incarnation {}), and the files here belong to the group of before; if \
                          this data server is to serve the restored one from now on, run heorot ds adopt here; until then \
                          nothing here is touched",
                         done.epoch
-                    ));
+                    )));
                 }
             }
             metaservers.learn(done.incarnation, done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
         }
-        Ok(Err(wire::cluster::Status::NotFound)) => Err(format!(
-            "it was removed from the cluster; heorot node undrain {} takes it back",
-            server.name()
-        )),
-        Ok(Err(wire::cluster::Status::Invalid)) => {
-            Err("another data server that lives has a target of ours; the metaserver's log names it".into())
+        Ok(Err(wire::cluster::Status::Delay)) => {
+            Err(NotRegistered::NotNow("it has no leader or no room for the change now".into()))
         }
-        Ok(Err(wire::cluster::Status::AddressInUse)) => {
-            Err("its `service_address` is another server's; the metaserver's log names it".into())
+        Ok(Err(status)) => Err(Refused(refusal(server, status))),
+        Err(error) => Err(NotRegistered::NotNow(error.to_string())),
+    }
+}
+
+/// What a metaserver's refusal means, and what to do.
+fn refusal(server: &DataServer, status: wire::cluster::Status) -> String {
+    use wire::cluster::Status;
+    match status {
+        Status::NotFound => {
+            format!("it was removed from the cluster; heorot node undrain {} takes it back", server.name())
         }
-        Ok(Err(wire::cluster::Status::OtherNameSpace)) => Err(
-            "it keeps another name space than the one whose files are here: bring back that metaserver's data directory, restore \
-             a backup of it, or have it join the metaservers that still have it; nothing here is touched"
-                .into(),
-        ),
-        Ok(Err(wire::cluster::Status::Delay)) => Err("it has no leader or no room for the change now".into()),
-        Ok(Err(status)) => Err(format!("the metaserver answers {status:?}")),
-        Err(error) => Err(error.to_string()),
+        Status::Invalid => {
+            "another data server that lives has a target of ours; the metaserver's log names it".into()
+        }
+        Status::AddressInUse => {
+            "its `service_address` is another server's; the metaserver's log names it".into()
+        }
+        Status::OtherNameSpace => {
+            "it keeps another name space than the one whose files are here: bring back that metaserver's data directory, restore a \
+             backup of it, or have it join the metaservers that still have it; nothing here is touched"
+                .into()
+        }
+        status => format!("the metaserver answers {status:?}"),
     }
 }

@@ -401,8 +401,8 @@ async fn a_full_member_of_a_chain_gets_no_new_data_and_columns_that_are_placed_t
     }
 }
 
-/// A disk fails under data that are not synced yet: the sync fails, the data server's log tells what to do,
-/// and `heorot status` names the target.
+/// A file system becomes read-only under data that are not synced yet, as ext4 does at an error of its disk: the
+/// sync fails, the data server's log tells what to do, and `heorot status` names the target.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_that_fails_is_an_error_in_the_log_and_status_names_the_target() {
     let mut cluster = Cluster::start(1, 0);
@@ -418,10 +418,10 @@ async fn a_sync_that_fails_is_an_error_in_the_log_and_status_names_the_target() 
     client.commit(file, 0, 0).await.unwrap_err();
 
     let log = cluster.data_servers[0].as_ref().unwrap().log();
-    let line = log.lines().find(|line| line.contains("sync of an object failed"));
+    let line = log.lines().find(|line| line.contains("sync object failed"));
     let line = line.unwrap_or_else(|| panic!("no line of the sync: {log}"));
-    assert!(line.contains(" ERROR ") && line.contains("Check its disk (dmesg, smartctl)"), "{line}");
+    assert!(line.contains(" ERROR ") && line.contains("Check the target's disk (dmesg, smartctl)"), "{line}");
     assert!(line.contains(disk.0.to_str().unwrap()), "{line}");
-    let finding = format!("target {} of ds0 is failed", disk.0.display());
+    let finding = format!("target {} of ds0 is read-only", disk.0.display());
     until("status names it", || cluster.ask(0, &["status"]).unwrap().contains(&finding));
 }
