@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::attached::FillStep;
 use crate::checksums::{ChecksumCounts, Scrub, ScrubRecord, ScrubRun, ScrubStep, Settling, Verify};
 use crate::object::ObjectName;
 use crate::server::DataServer;
@@ -28,6 +29,9 @@ const MEND_AGAIN: Duration = Duration::from_secs(10);
 const MEND_PAUSE: Duration = Duration::from_millis(100);
 /// Blocks of a target that are mended at a time: clients' reads that wait for others have places, too.
 const MENDS_AT_A_TIME: usize = 8;
+/// Interval of the looks for attached objects that could not be filled, and the pause after one.
+const FILL_AGAIN: Duration = Duration::from_secs(10);
+const FILL_PAUSE: Duration = Duration::from_secs(1);
 /// A scrub is not slower than this, so that a small target is not read for weeks.
 const SCRUB_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 /// An object costs at least as much time as the reading of so many bytes, since a disk has to seek.
@@ -131,6 +135,7 @@ impl DataServer {
             for target in &all[cared_for..] {
                 tasks.spawn(settle(Arc::clone(&self), Arc::clone(target)));
                 tasks.spawn(scrub(Arc::clone(&self), Arc::clone(target)));
+                tasks.spawn(fill(Arc::clone(&self), Arc::clone(target)));
                 tasks.spawn(mend(Arc::clone(&self), Arc::clone(target)));
                 tasks.spawn(find_lost_objects(Arc::clone(&self), Arc::clone(target)));
             }
@@ -183,6 +188,33 @@ async fn mend(server: Arc<DataServer>, target: Arc<Target>) {
             while mends.join_next().await.is_some() {}
         }
         sleep(MEND_PAUSE).await;
+    }
+}
+
+/// Fills attached objects, for ever.
+async fn fill(server: Arc<DataServer>, target: Arc<Target>) {
+    let mut from = None;
+    loop {
+        let calls = target.objects().calls();
+        let step = target.run(move |objects| Ok(objects.fill_step(from))).await.unwrap_or(FillStep::Ended);
+        from = match step {
+            FillStep::Filled(name, bytes) => {
+                let is_busy = target.objects().calls() != calls;
+                let rate = server.checks.lock().scrub_rate;
+                sleep(time_of(bytes.max(STEP_BYTES_MIN), rate) * if is_busy { 2 } else { 1 }).await;
+                Some(name)
+            }
+            FillStep::Failed(name, error) => {
+                tracing::debug!(target = %target.path().display(), %name, %error, "an attached object is not filled");
+                sleep(FILL_PAUSE).await;
+                name.next()
+            }
+            FillStep::Ended => {
+                // Those before the one that it began with, or that could not be filled, have their turn later.
+                let _ = timeout(FILL_AGAIN, target.objects().attachments.news()).await;
+                None
+            }
+        };
     }
 }
 

@@ -49,7 +49,11 @@ impl Objects {
         let to_object = self.find(to.name)?;
         let _to_entered = self.enter(&to_object, to)?;
         let (from, to) = ((&from.name, &from_object), (&to.name, &to_object));
-        let outcome = pieces.iter().try_for_each(|piece| self.copy_piece(source, from, to, *piece));
+        let outcome = pieces.iter().try_for_each(|piece| {
+            source.own(from.0, from.1, piece.from..piece.from + piece.len)?;
+            let range = piece.to..piece.to + piece.len;
+            self.changing(to.0, to.1, range, || self.copy_piece(source, from, to, *piece))
+        });
         to_object.touch();
         outcome
     }
@@ -64,12 +68,14 @@ impl Objects {
         end_of(offset, len)?;
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        let outcome = self.zero(&object.name, &open, offset, len);
+        let zero = || self.zero(&object.name, &open, offset, len);
+        let outcome = self.changing(&object.name, &open, offset..offset + len, zero);
         open.touch();
         outcome
     }
 
-    fn copy_piece(
+    /// Copies a piece of an object whose bytes there are its own, into one that is not attached there.
+    pub(crate) fn copy_piece(
         &self,
         source: &Objects,
         from: Named<'_>,

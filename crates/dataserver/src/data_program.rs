@@ -1,5 +1,7 @@
 //! The private `data` program: metaservers read and write for clients without pNFS, and care for objects.
 
+mod copies;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +11,7 @@ use host::Repeated;
 use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
 use tokio::time::Instant;
 use wire::data::{self, Call, Reply, Run, Status};
-use wire::data::{allocate, chain, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
+use wire::data::{allocate, chain, commit, list, make, punch, read, read_plus, remove, seek, status};
 use wire::data::{stat, truncate, usage, write};
 use wire::handle::Holder;
 use wire::rpc::Rejection;
@@ -98,6 +100,7 @@ impl DataProgram {
             Call::Allocate(args) => Reply::Allocate(self.allocate(args).await),
             Call::Punch(args) => Reply::Punch(self.punch(args).await),
             Call::Copy(args) => Reply::Copy(self.copy(args).await),
+            Call::Attach(args) => Reply::Attach(self.attach(args).await),
             Call::ReadPlus(args) => Reply::ReadPlus(self.read_plus(args).await),
             Call::Make(args) => Reply::Make(self.make(args).await),
             Call::Stat(args) => Reply::Stat(self.stat(args).await),
@@ -260,33 +263,6 @@ impl DataProgram {
             .map_err(|e| self.refusal(&target, &object.name, e))
     }
 
-    async fn copy(&self, args: copy::Args) -> copy::Res {
-        let Found { target, object, .. } = self.find(&args.handle)?;
-        let copy::Args { source, address, pieces, stable, .. } = args;
-        // Before the first byte is written: as with a write.
-        let verifier = target.objects().verifier();
-        match self.find(&source) {
-            Ok(Found { target: from_target, object: from, .. }) => {
-                let work = target.run(move |o| o.copy(object, from_target.objects(), from, &pieces));
-                work.await.map_err(|e| self.refusal(&target, &object.name, e))?;
-            }
-            Err(Status::NotFound) => {
-                self.chains.pull().pull(&target, object, &address, source, &pieces).await?
-            }
-            Err(status) => return Err(status),
-        }
-        if stable {
-            target
-                .run(move |o| o.commit(object))
-                .await
-                .map_err(|e| self.refusal(&target, &object.name, e))?;
-            if target.objects().verifier() != verifier {
-                return Err(Status::NoSpace);
-            }
-        }
-        Ok(copy::ResOk { verifier })
-    }
-
     async fn read_plus(&self, args: read::Args) -> read_plus::Res {
         let Found { target, object, .. } = self.find(&args.handle)?;
         let count = args.count.min(READ_BYTES_MAX) as usize;
@@ -434,6 +410,7 @@ fn failed(reply: &Reply) -> bool {
         Reply::Allocate(res) => res.is_err(),
         Reply::Punch(res) => res.is_err(),
         Reply::Copy(res) => res.is_err(),
+        Reply::Attach(res) => res.is_err(),
         Reply::ReadPlus(res) => res.is_err(),
         Reply::Make(res) => res.is_err(),
         Reply::Stat(res) => res.is_err(),

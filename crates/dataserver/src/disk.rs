@@ -40,6 +40,14 @@ pub trait Disk: Send + Sync + 'static {
         Ok(false)
     }
 
+    /// Gives the file `name` in `dir` a second name.
+    ///
+    /// # Errors
+    /// The kernel's; also where there are no second names.
+    fn link(&self, dir: &File, name: &str, second: &str) -> io::Result<()> {
+        Ok(rustix::fs::linkat(dir, name, dir, second, AtFlags::empty())?)
+    }
+
     /// Room of the file system that holds `dir`.
     ///
     /// # Errors

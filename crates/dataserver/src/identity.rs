@@ -1,7 +1,7 @@
 //! Identity files: small text files with the format, the kind, the cluster and the id of a directory.
 //!
 //! ```text
-//! format = 2
+//! format = 3
 //! kind = "storage target"
 //! cluster = "00112233445566778899aabbccddeeff"
 //! id = "0123456789abcdef"
@@ -17,8 +17,10 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// The format. In the one before, objects had no checksums.
-const FORMAT: u32 = 2;
+/// The format. In the one before, no object was attached to another one.
+const FORMAT: u32 = 3;
+/// The earliest format that is read; before it, objects had no checksums.
+const FORMAT_READ: u32 = 2;
 /// The temporary file that an interrupted creation leaves.
 pub(crate) const UNFINISHED: &str = "target.toml.new";
 /// Prefix of the names of a data server's own files.
@@ -34,7 +36,9 @@ pub enum IdentityError {
     #[error("{0}: {1}; bring it back from a copy")]
     Malformed(PathBuf, String),
     /// A later version wrote it.
-    #[error("{0}: format {1} is not known to this version, which knows 2; run the version that wrote it")]
+    #[error(
+        "{0}: format {1} is not known to this version, which knows 2 and 3; run the version that wrote it"
+    )]
     Format(PathBuf, u32),
     /// Another kind of directory.
     #[error("{0}: is the identity of a {1}, not of a {2}; name another directory")]
@@ -97,21 +101,32 @@ pub(crate) fn look(
     cluster: [u8; 16],
 ) -> Result<Option<Identity>, IdentityError> {
     match std::fs::read_to_string(path) {
-        Ok(text) => read(path, &text, kind, &hex::encode(cluster)).map(Some),
+        Ok(text) => read(path, &text, kind, &hex::encode(cluster)).map(|(_, identity)| Some(identity)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(IdentityError::Io(path.into(), e)),
     }
 }
 
-/// The identity in `path`; made, durably, if there is none.
+/// The identity in `path`; made, durably, if there is none. One of an earlier format gets this one: builds of before must
+/// not open what is here from now on.
 pub(crate) fn read_or_create(
     path: &Path,
     kind: &'static str,
     cluster: [u8; 16],
     entropy: &dyn Entropy,
 ) -> Result<Identity, IdentityError> {
-    if let Some(identity) = look(path, kind, cluster)? {
-        return Ok(identity);
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let (format, identity) = read(path, &text, kind, &hex::encode(cluster))?;
+            if format != FORMAT
+                && let Err(error) = put(path, kind, hex::encode(cluster), identity)
+            {
+                tracing::warn!(%error, "the format of a directory cannot be noted: it is tried again at the next start");
+            }
+            return Ok(identity);
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(IdentityError::Io(path.into(), e)),
     }
     let identity = Identity { id: entropy.u64(), name_space: None, incarnation: None };
     put(path, kind, hex::encode(cluster), identity)?;
@@ -136,13 +151,19 @@ fn put(path: &Path, kind: &'static str, cluster: String, identity: Identity) -> 
     write(path, &text).map_err(|e| IdentityError::Io(path.into(), e))
 }
 
-fn read(path: &Path, text: &str, kind: &'static str, cluster: &str) -> Result<Identity, IdentityError> {
+/// The format and the identity in a text.
+fn read(
+    path: &Path,
+    text: &str,
+    kind: &'static str,
+    cluster: &str,
+) -> Result<(u32, Identity), IdentityError> {
     let malformed = |why: String| IdentityError::Malformed(path.into(), why);
     // The format first: another one may have other keys.
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| malformed(e.message().into()))?;
     match table.get("format").and_then(toml::Value::as_integer) {
         None => return Err(malformed("no `format` in it".into())),
-        Some(format) if format == i64::from(FORMAT) => {}
+        Some(format) if (i64::from(FORMAT_READ)..=i64::from(FORMAT)).contains(&format) => {}
         Some(format) => {
             return Err(IdentityError::Format(path.into(), u32::try_from(format).unwrap_or(u32::MAX)));
         }
@@ -160,7 +181,7 @@ fn read(path: &Path, text: &str, kind: &'static str, cluster: &str) -> Result<Id
     };
     let name_space = text.name_space.map(|digits| number("name_space", &digits)).transpose()?;
     let incarnation = text.incarnation.map(|digits| number("incarnation", &digits)).transpose()?;
-    Ok(Identity { id: number("id", &text.id)?, name_space, incarnation })
+    Ok((text.format, Identity { id: number("id", &text.id)?, name_space, incarnation }))
 }
 
 /// The id in the text of an identity file, if it has one.

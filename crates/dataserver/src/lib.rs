@@ -7,6 +7,7 @@
 
 mod absent_target;
 mod addition;
+mod attached;
 mod capacity;
 mod caretaker;
 mod chain;
@@ -42,6 +43,7 @@ mod trash;
 mod usage;
 
 pub use addition::{AdditionError, Additions, check_addition, is_same_directory, plain_path};
+pub use attached::FillStep;
 pub use caretaker::{Checks, TargetChecks};
 pub use chain::{ChainMetrics, REFILL_RATE, RefillProgress};
 pub use checksums::{

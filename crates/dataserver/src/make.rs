@@ -232,7 +232,7 @@ impl Objects {
             Err(e) => return Err(self.trouble("remove", name, e)),
         }
         self.open.lock().remove(name);
-        Ok(())
+        self.remove_attachment(name)
     }
 
     /// Takes room for `bytes`, from the trash if the disk has no other.

@@ -16,6 +16,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use parking_lot::Mutex;
 use wire::handle::ObjectHandle;
 
+use crate::attached::Attachment;
 use crate::checksums::{Changing, Noted, SumFile};
 use crate::epoch::{EpochGate, Mark};
 use crate::objects::DirectFile;
@@ -57,6 +58,24 @@ impl ObjectName {
     #[must_use]
     pub fn directory(&self) -> u8 {
         self.inode.to_be_bytes()[7]
+    }
+
+    /// The next name in the order; none: it is the last.
+    pub(crate) fn next(self) -> Option<Self> {
+        let next = Self { generation: self.generation.wrapping_add(1), ..self };
+        if next.generation != 0 {
+            return Some(next);
+        }
+        let next = Self { volume: self.volume.wrapping_add(1), ..next };
+        if next.volume != 0 {
+            return Some(next);
+        }
+        let next = Self { column: self.column.wrapping_add(1), ..next };
+        if next.column != 0 {
+            Some(next)
+        } else {
+            self.inode.checked_add(1).map(|inode| Self { inode, ..next })
+        }
     }
 
     /// Its file below the directory of all objects.
@@ -101,6 +120,8 @@ pub(crate) struct OpenObject {
     doubtful: AtomicBool,
     /// Held during a sync: a caller that finds nothing left to sync must know that the sync is done.
     syncing: Mutex<()>,
+    /// What it is attached to, if it is.
+    pub attachment: Attachment,
     /// Its epoch.
     pub gate: EpochGate,
     /// True if [`OpenObject::stat`] was called and no write has got a later time since.
@@ -164,6 +185,7 @@ impl OpenObject {
             sums: OnceLock::new(),
             doubtful: AtomicBool::new(false),
             syncing: Mutex::new(()),
+            attachment: Attachment::default(),
             gate: EpochGate::new(mark),
             // The time may have been reported before the file was last closed.
             asked: AtomicBool::new(true),
@@ -208,6 +230,11 @@ impl OpenObject {
             self.file.set_modified(UNIX_EPOCH + Duration::from_nanos(told_ns))?;
         }
         Ok(())
+    }
+
+    /// Sets the modification time back, after a change that is none to clients.
+    pub(crate) fn set_time(&self, modified_ns: u64) -> io::Result<()> {
+        self.file.set_modified(UNIX_EPOCH + Duration::from_nanos(modified_ns))
     }
 
     pub(crate) fn is_doubtful(&self) -> bool {

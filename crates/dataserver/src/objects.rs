@@ -19,6 +19,7 @@
 //! when a target is opened all that an earlier process wrote is synced.
 
 mod cached;
+mod marks;
 mod open;
 mod past_cache;
 mod space;
@@ -30,14 +31,15 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use host::{BufferPool, Repeated};
-use parking_lot::{Mutex, RwLockReadGuard};
+use parking_lot::Mutex;
 use wire::data::WriteVerifier;
 use wire::xdr::Payload;
 
+use crate::attached::Attachments;
 use crate::capacity::Capacity;
 use crate::checksums::{Checksums, sums_of_whole_blocks};
 use crate::disk::Disk;
-use crate::epoch::{Entry, Mark, ObjectRef};
+use crate::epoch::ObjectRef;
 use crate::held_dir::HeldDir;
 use crate::object::{ObjectName, ObjectStat, OpenObject};
 use crate::open_files::OpenFiles;
@@ -132,6 +134,7 @@ pub struct Objects {
     /// Bytes of the longest file that the file system can hold.
     longest: u64,
     pub(crate) capacity: Capacity,
+    pub(crate) attachments: Attachments,
     pub(crate) count: AtomicU64,
 }
 
@@ -167,6 +170,7 @@ impl Objects {
             refuses_changes: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             capacity: Capacity::default(),
+            attachments: Attachments::default(),
             count: AtomicU64::new(count),
         }
     }
@@ -231,7 +235,10 @@ impl Objects {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        self.read_blocks(&object.name, &open, offset, count, verifies)
+        match open.attachment.get() {
+            None => self.read_blocks(&object.name, &open, offset, count, verifies),
+            Some(attached) => self.read_attached(&object.name, &open, &attached, offset, count, verifies),
+        }
     }
 
     /// Writes `data` at `offset`. Durable only after a commit that has the verifier which is returned here.
@@ -270,7 +277,9 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        let outcome = self.write_open(&object.name, &open, offset, data, sums);
+        let range = offset..offset.saturating_add(data.len() as u64);
+        let write = || self.write_open(&object.name, &open, offset, data, sums);
+        let outcome = self.changing(&object.name, &open, range, write);
         open.touch();
         outcome
     }
@@ -333,7 +342,7 @@ impl Objects {
         if sync {
             self.sync(&object.name, &open)?;
         }
-        open.stat().map_err(|e| self.trouble("look at", &object.name, e))
+        self.stat_open(&object.name, &open)
     }
 
     /// Shortens the object to `len`, durably, once for each epoch. A shorter object stays as it is: what it
@@ -356,61 +365,10 @@ impl Objects {
         open.gate.alone(epoch, |stored, mark| {
             let Some(mark) = mark.truncated_at(epoch) else { return Ok(stored) };
             if open.file.metadata().map_err(fail)?.len() > len {
-                let outcome = self.shorten_summed(&name, &open, &mut open.writing.lock(), len);
-                open.touch();
-                outcome?;
+                self.shorten(&name, &open, len)?;
             }
             self.store_mark(&name, &open, mark)
         })
-    }
-
-    /// Lets a call with this epoch begin; raises the object's epoch, if it is later.
-    pub(crate) fn enter<'a>(
-        &self,
-        open: &'a OpenObject,
-        object: ObjectRef,
-    ) -> Result<RwLockReadGuard<'a, ()>, ObjectError> {
-        loop {
-            match open.gate.enter(object.epoch) {
-                Entry::Entered(call) => return Ok(call),
-                Entry::Stale => return Err(ObjectError::StaleEpoch),
-                Entry::Later => open.gate.alone(object.epoch, |stored, mark| {
-                    if mark == stored {
-                        return Ok(stored); // raised meanwhile
-                    }
-                    match self.store_mark(&object.name, open, mark) {
-                        // Nothing can be written either, until a mount that is followed by a restart. But a chain that
-                        // no file names would be forgotten when other members are filled.
-                        Err(ObjectError::ReadOnly) if mark.chain == stored.chain => Ok(mark),
-                        stored => stored,
-                    }
-                })?,
-            }
-        }
-    }
-
-    /// Stores the mark of an object, durably, with its data.
-    pub(crate) fn store_mark(
-        &self,
-        name: &ObjectName,
-        open: &OpenObject,
-        mark: Mark,
-    ) -> Result<Mark, ObjectError> {
-        if mark.chain != 0 {
-            self.note_object(name, open)?;
-        }
-        let set = || {
-            let set = self.disk.set_mark(&open.file, &mark.to_bytes());
-            set.map_err(|e| self.trouble("mark", name, e))
-        };
-        match set() {
-            Err(ObjectError::NoSpace) => self.reclaim_some().and_then(|()| set())?,
-            set => set?,
-        }
-        // Also when nothing was written: the mark itself is to be synced.
-        open.touch();
-        self.sync_by(name, open, |file| self.disk.sync_all(file))?;
-        Ok(mark)
     }
 
     pub(crate) fn name_lock(&self, name: &ObjectName) -> &Mutex<()> {

@@ -47,8 +47,14 @@ impl Objects {
         }
         let open = self.find(object.name)?;
         let _entered = self.enter(&open, object)?;
-        let found = self.disk.seek(&open.file, place, offset);
-        Ok(found.map_err(|e| self.trouble("seek in", &object.name, e))?.or(beyond))
+        let found = match open.attachment.get() {
+            None => self
+                .disk
+                .seek(&open.file, place, offset)
+                .map_err(|e| self.trouble("seek in", &object.name, e)),
+            Some(attached) => self.seek_attached(&object.name, &open, &attached, place, offset),
+        };
+        Ok(found?.or(beyond))
     }
 
     /// Its length in bytes.
@@ -147,7 +153,8 @@ impl Objects {
             let punched = self.disk.punch(&open.file, offset, len);
             punched.map_err(|e| self.trouble("punch a hole in", &object.name, e))
         };
-        let outcome = self.zero_summed(&object.name, &open, &mut open.writing.lock(), offset..end, punch);
+        let zero = || self.zero_summed(&object.name, &open, &mut open.writing.lock(), offset..end, punch);
+        let outcome = self.changing(&object.name, &open, offset..end, zero);
         open.touch();
         outcome?;
         // Also when there was nothing to do: the thread that made the hole may not have synced it yet.

@@ -25,6 +25,7 @@ use host::{Entropy, private};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
+use crate::attached;
 use crate::chain::{ChainRecords, DirtyLogFile};
 use crate::checksums::{CHANGE_LOG, CHANGE_LOG_NEXT, ChangeLog, Checksums, ScrubRecord};
 use crate::environment::Blocking;
@@ -137,11 +138,12 @@ impl Target {
         if !objects_dir.has_xattrs() {
             return Err(TargetError::NoXattrs(dir.into()));
         }
-        let count = count(&root)?;
+        let (count, attachments) = count(&root)?;
         let device = held.file().metadata().map_err(io("look at", dir))?.dev();
         let trash = shared_trash.add(device, &Arc::new(trash));
         let mut objects =
             Objects::new(objects_dir, disk, trash, checksums, entropy.u64(), open_files_max, count);
+        objects.find_attachments(attachments).map_err(io("look for attached objects in", dir))?;
         if let Some(kept) = kept_in_cache {
             objects.past_cache = PastCache::new(kept);
         }
@@ -400,7 +402,7 @@ fn check_empty(dir: &Path) -> Result<(), TargetError> {
             // A data server may keep its own identity in the directory of its only target.
             Some(name) if name.starts_with(identity::SERVER_PREFIX) || name == identity::UNFINISHED => {}
             Some(TRASH_DIR) if entry.path().read_dir().is_ok_and(|mut trash| trash.next().is_none()) => {}
-            Some(OBJECTS_DIR) if count(&entry.path())? == 0 => {}
+            Some(OBJECTS_DIR) if count(&entry.path())?.0 == 0 => {}
             Some(OBJECTS_DIR) => return Err(TargetError::NoIdentity(dir.into())),
             _ => {
                 let name = entry.file_name().to_string_lossy().into_owned();
@@ -418,15 +420,17 @@ fn make_directories(root: &Path) -> io::Result<()> {
     File::open(root)?.sync_all()
 }
 
-/// Counts the objects, which takes a second for a few million.
-fn count(root: &Path) -> Result<u64, TargetError> {
-    let mut objects = 0;
+/// Counts the objects, which takes a second for a few million, and lists the files of attached ones.
+fn count(root: &Path) -> Result<(u64, Vec<(ObjectName, &'static str)>), TargetError> {
+    let (mut objects, mut attachments) = (0, Vec::new());
     for directory in std::fs::read_dir(root).map_err(io("read", root))? {
         let path = directory.map_err(io("read", root))?.path();
         for entry in std::fs::read_dir(&path).map_err(io("read", &path))? {
             let name = entry.map_err(io("read", &path))?.file_name();
-            objects += u64::from(name.to_str().is_some_and(|n| ObjectName::parse(n).is_some()));
+            let Some(name) = name.to_str() else { continue };
+            objects += u64::from(ObjectName::parse(name).is_some());
+            attachments.extend(attached::parse_file(name));
         }
     }
-    Ok(objects)
+    Ok((objects, attachments))
 }

@@ -422,10 +422,10 @@ fn a_directory_that_cannot_be_a_target_says_why() {
 
     let file = dir.path().join("target.toml");
     let good = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, good.replace("format = 2", "format = 9\nnew = []")).unwrap();
+    std::fs::write(&file, good.replace("format = 3", "format = 9\nnew = []")).unwrap();
     let text = refusal(dir.path(), CLUSTER).1;
     assert!(text.contains("format 9"), "{text}");
-    for broken in ["", "format", "format = 2", &good.replace("id = \"", "id = \"x"), &good[..good.len() - 9]]
+    for broken in ["", "format", "format = 3", &good.replace("id = \"", "id = \"x"), &good[..good.len() - 9]]
     {
         std::fs::write(&file, broken).unwrap();
         let text = refusal(dir.path(), CLUSTER).1;

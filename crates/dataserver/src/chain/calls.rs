@@ -12,6 +12,7 @@ use super::{Caller, Chains, Change, Done, Source, Trouble};
 use crate::data_program::{DataProgram, READ_BYTES_MAX};
 use crate::disk::Place;
 use crate::found::Found;
+use crate::list::name;
 use crate::object::ObjectStat;
 use crate::objects::Objects;
 use crate::ranges;
@@ -143,6 +144,10 @@ impl DataProgram {
             Call::Truncate(args) => {
                 let change = Change::Truncate { len: args.len };
                 answer(self.change(found, change, caller).await.map(drop), Reply::Truncate)
+            }
+            Call::Attach(args) => {
+                let change = Change::Attach { base: name(&args.base) };
+                answer(self.change(found, change, caller).await.map(drop), Reply::Attach)
             }
             Call::Punch(args) => {
                 let change = Change::Punch { offset: args.offset, len: args.len };
@@ -322,6 +327,7 @@ fn handle_of(call: &Call) -> Option<&Bytes> {
         Call::Allocate(args) => Some(&args.handle),
         Call::Punch(args) => Some(&args.handle),
         Call::Copy(args) => Some(&args.handle),
+        Call::Attach(args) => Some(&args.handle),
         Call::Member(args) => Some(&args.handle),
         Call::Mend(args) => Some(&args.handle),
         Call::Block(args) => Some(&args.handle),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use wire::data::{Call, Status, allocate, commit, make, punch, remove, stat, truncate, write};
+use wire::data::{Call, Status, allocate, attach, commit, make, punch, remove, stat, truncate, write};
 use wire::xdr::Payload;
 
 use super::dirty_log::{DirtyLog, Maker};
@@ -15,6 +15,8 @@ use super::objects::Ready;
 use crate::checksums::sums_of_pieces;
 use crate::epoch::{Mark, ObjectRef};
 use crate::found::Found;
+use crate::list::entry;
+use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, end_of};
 use crate::ranges::Reserve;
 
@@ -45,6 +47,10 @@ pub(crate) enum Change {
         len: u64,
     },
     Make,
+    /// Makes an empty object begin as another one.
+    Attach {
+        base: ObjectName,
+    },
     Remove,
     /// Raises the object's epoch to that of the handle.
     Raise,
@@ -61,6 +67,7 @@ impl Change {
             Change::Truncate { .. }
             | Change::Allocate { .. }
             | Change::Make
+            | Change::Attach { .. }
             | Change::Remove
             | Change::Raise => WHOLE,
         }
@@ -73,7 +80,7 @@ impl Change {
             Change::Write { .. } | Change::Punch { .. } => self.range(),
             Change::Truncate { len } => *len..u64::MAX,
             // It may empty an object of an earlier placement.
-            Change::Make => WHOLE,
+            Change::Make | Change::Attach { .. } => WHOLE,
             Change::Allocate { .. } | Change::Commit | Change::Remove | Change::Raise => 0..0,
         }
     }
@@ -89,7 +96,7 @@ impl Change {
     /// True if a member does its own work before the next one begins: when the work may be refused although
     /// all is well, or must not be known to a later member only.
     pub(crate) fn is_own_first(&self) -> bool {
-        matches!(self, Change::Allocate { .. } | Change::Raise)
+        matches!(self, Change::Allocate { .. } | Change::Attach { .. } | Change::Raise)
     }
 
     /// True if a change that the next member has no room for can be taken back at this one. Others are sent
@@ -99,6 +106,8 @@ impl Change {
             Change::Write { .. } | Change::Punch { .. } | Change::Allocate { .. } => true,
             // An empty object is no harm, and the removal is asked for again.
             Change::Make | Change::Remove => true,
+            // It is empty again.
+            Change::Attach { .. } => true,
             Change::Commit | Change::Truncate { .. } | Change::Raise => false,
         }
     }
@@ -140,6 +149,7 @@ impl Change {
                 Call::Allocate(allocate::Args { handle, offset: *offset, len: *len, ask: false })
             }
             Change::Punch { offset, len } => Call::Punch(punch::Args { handle, offset: *offset, len: *len }),
+            Change::Attach { base } => Call::Attach(attach::Args { handle, base: entry(base) }),
             Change::Make => Call::Make(make::Args { handles: vec![handle] }),
             Change::Remove => Call::Remove(remove::Args { handles: vec![handle], only: remove::Only::All }),
             Change::Raise => Call::Stat(stat::Args { handles: vec![handle], sync: false }),
@@ -160,7 +170,13 @@ impl Change {
                 end_of(*offset, *len)?;
                 0
             }
-            Change::Commit | Change::Truncate { .. } | Change::Allocate { .. } | Change::Raise => 0,
+            // Its own objects may have other bytes than those of the members that are in.
+            Change::Attach { .. } if is_refilling => return Err(ObjectError::NotSupported),
+            Change::Commit
+            | Change::Truncate { .. }
+            | Change::Allocate { .. }
+            | Change::Attach { .. }
+            | Change::Raise => 0,
             // Here, before another member has it: one that was removed is not made again.
             Change::Make if found.handle.chain_version == 0 => {
                 let object = found.object;
@@ -238,6 +254,7 @@ impl Change {
             }
             Change::Punch { offset, len } => o.punch_or_clear(object, *offset, *len)?,
             Change::Make => o.make_of_calls(&[object])?,
+            Change::Attach { base } => o.attach(object, *base)?,
             Change::Remove => o.remove(&[object.name])?,
             Change::Raise => o.raise(object)?,
         }

@@ -210,6 +210,9 @@ impl Chains {
         if matches!(change, Change::Make | Change::Remove | Change::Allocate { .. }) {
             return Ok(());
         }
+        if let Change::Attach { .. } = change {
+            return self.own_length(found, 0).await;
+        }
         let Range { start, end } = change.range();
         let piece = Piece { from: start, to: start, len: end - start };
         loop {

@@ -187,12 +187,12 @@ impl Objects {
             self.begin_sums(&name, &open, 0)?;
         }
         let outcome = {
-            let mut changing = open.writing.lock();
             match open.stat().map_err(|e| self.trouble("look at", &name, e))?.len.cmp(&len) {
                 std::cmp::Ordering::Equal => return Ok(()),
-                std::cmp::Ordering::Greater => self.shorten_summed(&name, &open, &mut changing, len),
+                std::cmp::Ordering::Greater => self.shorten(&name, &open, len),
                 // What it gets is zeros, which have no sums.
                 std::cmp::Ordering::Less => {
+                    let mut changing = open.writing.lock();
                     self.note_change(&name, &mut changing, 0..1, false)?;
                     let set = self.disk.set_len(&open.file, len);
                     set.map_err(|e| self.trouble("set the length of", &name, e))

@@ -50,7 +50,9 @@ impl Objects {
         let len = open.file.metadata().map_err(|e| self.trouble("look at", &name, e))?;
         let blocks = len.len().div_ceil(BLOCK);
         let mut states = Vec::new();
-        for block in first..blocks.min(first.saturating_add(count)) {
+        let blocks = first..blocks.min(first.saturating_add(count));
+        self.own(&name, &open, blocks.start * BLOCK..blocks.end * BLOCK)?;
+        for block in blocks {
             let _alone = open.writing.lock();
             states.push(self.state_of(&name, &open, block)?);
         }
@@ -89,6 +91,7 @@ impl Objects {
         crate::objects::end_of(offset, BLOCK)?;
         let open = self.find(name)?;
         let _entered = self.enter(&open, object)?;
+        self.own(&name, &open, offset..offset + BLOCK)?;
         let mut buffer = self.pool.take(BLOCK_BYTES);
         let _alone = open.writing.lock();
         let read = self.disk.read_at(&open.file, &mut buffer, offset);
@@ -114,7 +117,7 @@ impl Objects {
             return Err(ObjectError::TooLarge);
         }
         let name = object.name;
-        let open = self.find(name)?;
+        let open = self.find_block(&name, block)?;
         let _entered = self.enter(&open, object)?;
         let _alone = open.writing.lock();
         if self.state_of(&name, &open, block)? != state {

@@ -1,6 +1,6 @@
 //! Mending: a block that is damaged or unreadable gets the bytes of another member of its chain.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use host::Buffer;
@@ -16,11 +16,18 @@ fn offset_of(block: u64) -> Result<u64, ObjectError> {
 }
 
 impl Objects {
+    /// Opens an object whose own this block is, or is from now on.
+    pub(super) fn find_block(&self, name: &ObjectName, block: u64) -> Result<Arc<OpenObject>, ObjectError> {
+        let offset = offset_of(block)?;
+        let open = self.find(*name)?;
+        self.own(name, &open, offset..offset + BLOCK)?;
+        Ok(open)
+    }
+
     /// The bytes of a block, verified; fewer at the end of the object.
     pub(crate) fn sound_block(&self, name: ObjectName, block: u64) -> Result<Bytes, ObjectError> {
         self.check()?;
-        offset_of(block)?;
-        let open = self.find(name)?;
+        let open = self.find_block(&name, block)?;
         let _alone = open.writing.lock();
         self.verified(&name, &open, block)
     }
@@ -44,7 +51,7 @@ impl Objects {
     /// The bytes of a block as they are, whether they fit their sum or not; none of a block that is unreadable or cut off.
     pub(crate) fn raw_block(&self, name: ObjectName, block: u64) -> Result<Bytes, ObjectError> {
         self.check()?;
-        let open = self.find(name)?;
+        let open = self.find_block(&name, block)?;
         let mut buffer = self.pool.take(BLOCK_BYTES);
         let _alone = open.writing.lock();
         let read = self.disk.read_at(&open.file, &mut buffer, offset_of(block)?).unwrap_or(0);
@@ -59,7 +66,7 @@ impl Objects {
         block: u64,
         bytes: Bytes,
     ) -> Result<Option<Bytes>, ObjectError> {
-        let open = self.find(name)?;
+        let open = self.find_block(&name, block)?;
         let _alone = open.writing.lock();
         let Some(sums) = open.sums.get() else { return Ok(None) };
         if self.is_doubtful(&name, &open, block) {
@@ -94,8 +101,7 @@ impl Objects {
     /// sound by now stays as it is: it was written meanwhile. Returns whether the block was damaged. Durable.
     pub(crate) fn mend_block(&self, name: ObjectName, block: u64, bytes: &[u8]) -> Result<bool, ObjectError> {
         self.check()?;
-        offset_of(block)?;
-        let open = self.find(name)?;
+        let open = self.find_block(&name, block)?;
         let fail = |e| self.trouble("mend a block of", &name, e);
         let alone = open.writing.lock();
         match self.verified(&name, &open, block) {
@@ -109,7 +115,7 @@ impl Objects {
         let modified_ns = open.stat().map_err(fail)?.modified_ns;
         self.put_durably(&name, &open, block, bytes)?;
         // To clients nothing has changed.
-        open.file.set_modified(UNIX_EPOCH + Duration::from_nanos(modified_ns)).map_err(fail)?;
+        open.set_time(modified_ns).map_err(fail)?;
         drop(alone);
         self.checksums.findings.mended_from_member();
         tracing::warn!(
@@ -170,34 +176,44 @@ impl Objects {
         bytes: &[u8],
     ) -> Result<(), ObjectError> {
         self.check()?;
-        let offset = offset_of(block)?;
         let name = object.name;
-        let open = self.find(name)?;
+        let open = self.find_block(&name, block)?;
         let _entered = self.enter(&open, object)?;
+        self.put_damaged(&name, &open, block, bytes)
+    }
+
+    /// [`Objects::keep_damaged`] in an open object.
+    pub(crate) fn put_damaged(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        block: u64,
+        bytes: &[u8],
+    ) -> Result<(), ObjectError> {
+        let offset = offset_of(block)?;
         let mut changing = open.writing.lock();
-        let fail = |e| self.trouble("take a damaged block of", &name, e);
+        let fail = |e| self.trouble("take a damaged block of", name, e);
         let len = open.file.metadata().map_err(fail)?.len();
         let had = len.saturating_sub(offset).min(BLOCK) as usize;
         if had == 0 {
             return Ok(()); // it was cut off
         }
-        let (_, whole) = self.whole_block(&name, &open, block, &bytes[..bytes.len().min(had)])?;
-        let sums = self.sum_file(&name, &open)?;
+        let (_, whole) = self.whole_block(name, open, block, &bytes[..bytes.len().min(had)])?;
+        let sums = self.sum_file(name, open)?;
         let own = sums.get(&*self.disk, block).map_err(fail)?;
-        let is_sound =
-            || matches!(own, Ok(BlockSum::Crc { .. })) && self.verified(&name, &open, block).is_ok();
+        let is_sound = || matches!(own, Ok(BlockSum::Crc { .. })) && self.verified(name, open, block).is_ok();
         let keeps_own = bytes.is_empty() || is_sound();
         // First, and durably: no crash makes the block a sound one.
         let is_put = sums.put(&*self.disk, block, &[BlockSum::Damaged]);
         is_put.and_then(|()| self.disk.sync_sums(&sums.0)).map_err(fail)?;
         if !keeps_own {
             let range = offset..offset + whole.len() as u64;
-            self.note_change(&name, &mut changing, range, false)?;
+            self.note_change(name, &mut changing, range, false)?;
             self.disk.write_all_at(&open.file, &whole, offset).map_err(fail)?;
             open.touch();
         }
         drop(changing);
-        self.damaged(&name, &open, block);
+        self.damaged(name, open, block);
         Ok(())
     }
 
@@ -205,7 +221,7 @@ impl Objects {
     /// an object without copies. Returns whether it was the fault.
     pub(crate) fn replace_unreadable_sum(&self, name: ObjectName, block: u64) -> Result<bool, ObjectError> {
         self.check()?;
-        let open = self.find(name)?;
+        let open = self.find_block(&name, block)?;
         let _alone = open.writing.lock();
         let Some(sums) = open.sums.get() else { return Ok(false) };
         let fail = |e| self.trouble("read", &name, e);

@@ -162,7 +162,7 @@ impl Objects {
         Ok(Some(Synced { name: *name, _open: Some(open), up_to }))
     }
 
-    pub(super) fn sums_sync_failed(
+    pub(crate) fn sums_sync_failed(
         &self,
         name: &ObjectName,
         open: &OpenObject,

@@ -33,6 +33,9 @@ impl Objects {
         self.check().ok()?;
         end_of(offset, count as u64).ok()?;
         let open = self.open.lock().get(&object.name)?;
+        if open.attachment.get().is_some() {
+            return None;
+        }
         let _entered = open.gate.enter_now(object.epoch)?;
         let span = Span::of(&open, offset, count, self.checksums.verifies_reads());
         let mut buffer = self.pool.take(span.bytes());

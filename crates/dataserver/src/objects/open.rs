@@ -40,6 +40,7 @@ impl Objects {
         };
         let object = Arc::new(OpenObject::new(file, mark));
         self.open_sums(&name, &object)?;
+        self.open_attachment(&name, &object)?;
         self.open.lock().insert(name, Arc::clone(&object));
         Ok(object)
     }

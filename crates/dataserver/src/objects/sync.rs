@@ -19,14 +19,14 @@ impl Objects {
         self.sync_by(name, object, |file| self.disk.sync_file(file))
     }
 
-    pub(super) fn sync_by(
+    pub(crate) fn sync_by(
         &self,
         name: &ObjectName,
         object: &OpenObject,
         sync: impl FnOnce(&File) -> io::Result<()>,
     ) -> Result<(), ObjectError> {
         let file = |file: &File| {
-            sync(file).map_err(|error| {
+            self.sync_with_map(object, || sync(file)).map_err(|error| {
                 if answer_to(&error) == ObjectError::ReadOnly {
                     // Nothing was tried. What is not on the disk stays in the kernel's cache, and each later sync of the
                     // object is refused, too, until the file system is mounted anew.

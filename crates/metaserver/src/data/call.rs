@@ -187,6 +187,7 @@ fn is_repeatable(procedure: Procedure) -> bool {
         | Procedure::Allocate
         | Procedure::Punch
         | Procedure::Copy
+        | Procedure::Attach
         | Procedure::Make
         | Procedure::Member
         | Procedure::Mend => false,

@@ -122,7 +122,7 @@ impl Data {
         Ok(copied)
     }
 
-    /// Copies the objects of a file up to `size`, between files with equal layouts, durably.
+    /// Copies those columns of a file that are `meant`, up to `size`, between files with equal layouts, durably.
     ///
     /// # Errors
     /// Those of the data servers.
@@ -131,16 +131,18 @@ impl Data {
         from: &FileData,
         to: &FileData,
         size: u64,
+        is_meant: impl Fn(u32) -> bool,
     ) -> Result<(), FileError> {
         let (from_objects, to_objects) = (from.objects(), to.objects());
         let mut done = 0;
         while done < size {
             let len = WINDOW_BYTES.min(size - done);
-            let window = plan((&from.layout, done), (&to.layout, done), len);
+            let mut window = plan((&from.layout, done), (&to.layout, done), len);
+            window.retain(|(_, column), _| is_meant(*column));
             self.carry_out_copy(window, &from_objects, &to_objects, How::Copy).await?;
             done += len;
         }
-        self.commit_columns(to, |_| true).await
+        self.commit_columns(to, |object| is_meant(object.column)).await
     }
 
     async fn carry_out_copy(

@@ -8,20 +8,24 @@
 //!
 //! The objects of a clone's file are those of its origin at first: then their epoch stays.
 //!
-//! Data servers whose file system shares data between files (reflink) copy nothing. On others each byte is copied: the
-//! first write to a big file then takes as long as that, and clients are told to try again meanwhile. The leader copies,
-//! each file once at a time; one that ends without an outcome is begun again, with other objects.
+//! Data servers attach the copies to the old objects, and copy their bytes later, region by region (`dataserver::attached`):
+//! the first write to a file takes the same time whatever its length. Columns that they do not attach are copied: without
+//! copies where their file system shares data between files (reflink), which copies nothing; and while a member of a chain
+//! is refilled: then the first write to a big file takes as long as that, and clients are told to try again meanwhile.
+//! The leader copies, each file once at a time; one that ends without an outcome is begun again, with other objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use host::watch;
 use namespace::{Command, Inode, InodeId, read};
 use parking_lot::Mutex;
-use wire::data::{Procedure, stat};
+use tokio::task::JoinSet;
+use wire::data::{ObjectEntry, Procedure, attach, stat};
 
 use crate::data::Data;
 use crate::data::hold::{unheld, wait_for_work};
+use crate::data::proxy::FileData;
 use crate::errors::FileError;
 use crate::state::recall::Holders;
 
@@ -101,6 +105,31 @@ impl Data {
         wait_for_work(ended).await?.map_err(|_| FileError::Delay)?.unwrap_or(Err(FileError::Delay))
     }
 
+    /// Attaches the columns of `to` to those of `from`, and returns those for which it was done.
+    async fn attach_columns(&self, from: &FileData, to: &FileData) -> Result<BTreeSet<u32>, FileError> {
+        let mut calls = JoinSet::new();
+        for (base, object) in from.objects().into_iter().zip(to.objects()) {
+            let base = ObjectEntry {
+                volume: base.file.volume,
+                inode: base.file.inode,
+                generation: base.file.generation,
+                column: base.column,
+            };
+            let args = move |handle| attach::Args { handle, base };
+            let attach = self.call_object::<_, attach::ResOk>(object, Procedure::Attach, args);
+            calls.spawn(async move { (object.column, attach.await) });
+        }
+        let mut attached = BTreeSet::new();
+        while let Some(done) = calls.join_next().await {
+            match done.map_err(|_| FileError::Fault)? {
+                (column, Ok(())) => drop(attached.insert(column)),
+                (_, Err(FileError::NotSupported)) => {}
+                (_, Err(error)) => return Err(error),
+            }
+        }
+        Ok(attached)
+    }
+
     async fn copy_objects(&self, inode: InodeId) -> Result<(), FileError> {
         let lock = self.content_locks.of(inode);
         let _held = lock.lock().await;
@@ -117,7 +146,10 @@ impl Data {
             self.call_object::<_, stat::ResOk>(object, Procedure::Stat, args).await?;
         }
         self.make_columns(&to, |_| true).await?;
-        self.copy_columns(&from, &to, file.size).await?;
+        let attached = self.attach_columns(&from, &to).await?;
+        if attached.len() < from.layout.columns as usize {
+            self.copy_columns(&from, &to, file.size, |column| !attached.contains(&column)).await?;
+        }
         self.attributes(Command::CopiedObjects { inode, copy, epoch: file.epoch }).await?;
         tracing::debug!(
             inode = inode.0,

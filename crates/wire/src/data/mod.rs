@@ -5,6 +5,7 @@
 //! [`Status::NotProven`]. Handles are sealed [`crate::handle::ObjectHandle`]s, as clients have them.
 
 pub mod allocate;
+pub mod attach;
 pub mod block;
 pub mod chain;
 pub mod chain_records;
@@ -40,7 +41,7 @@ pub use crate::handshake::Status;
 /// RPC program number: "HEA" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// Version of the program.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 
 crate::rpc::program! {
     /// Reads from an object.
@@ -85,6 +86,8 @@ crate::rpc::program! {
     22 ChainRecords chain_records "CHAIN_RECORDS";
     /// Tells what a member of a chain may have otherwise than the others.
     23 DirtyRegions dirty_regions "DIRTY_REGIONS";
+    /// Makes an empty object begin as another one.
+    24 Attach attach "ATTACH";
 }
 
 /// Write verifier: changes when a data server may have lost unstable writes.

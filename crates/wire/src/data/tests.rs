@@ -8,8 +8,8 @@ use super::{
 };
 use super::{Chain, Member, MemberState};
 use super::{
-    allocate, block, chain, chain_records, commit, copy, dirty_regions, list, make, member, mend, punch,
-    read, read_plus, remove, seek, status,
+    allocate, attach, block, chain, chain_records, commit, copy, dirty_regions, list, make, member, mend,
+    punch, read, read_plus, remove, seek, status,
 };
 use super::{stat, truncate, usage, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
@@ -60,6 +60,10 @@ fn calls() -> Vec<Call> {
             handle: handle(),
             pieces: vec![Piece { from: 1, to: 2, len: 3 }; 2],
             stable: true,
+        }),
+        Call::Attach(attach::Args {
+            handle: handle(),
+            base: ObjectEntry { volume: 1, inode: 2, generation: 3, column: 4 },
         }),
         Call::ReadPlus(read::Args { handle: handle(), offset: 1 << 40, count: 65536 }),
         Call::Make(make::Args { handles: vec![handle(), Bytes::new()] }),
@@ -170,6 +174,7 @@ fn replies() -> Vec<Reply> {
         Reply::Allocate(Ok(allocate::ResOk { needed: 1, free: 2, file_system: 3, verifier: [9; 8] })),
         Reply::Allocate(Err(Status::NotSupported)),
         Reply::Punch(Ok(())),
+        Reply::Attach(Ok(())),
         Reply::Copy(Ok(copy::ResOk { verifier: [9; 8] })),
         Reply::Stat(Ok(stat::ResOk {
             objects: vec![Some(stat::ObjectStat { len: 9, modified_ns: 1 << 60, space_used: 512 }), None],

@@ -1,0 +1,235 @@
+//! Regions of an attached object that become its own.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use wire::data::Piece;
+
+use super::{Attached, REGION_BYTES};
+use crate::checksums::{BLOCK, BLOCK_BYTES};
+use crate::object::{ObjectName, ObjectStat, OpenObject};
+use crate::objects::{ObjectError, Objects};
+
+impl Attached {
+    /// The next bytes from `at` on, as far as one region, that are the base's; none: there are no more.
+    pub(crate) fn next_of_base(&self, at: u64) -> Option<Range<u64>> {
+        self.map.lock().next_of_base(at)
+    }
+
+    /// True if the byte at `at` is the base's.
+    pub(crate) fn is_of_base(&self, at: u64) -> bool {
+        self.next_of_base(at).is_some_and(|range| range.contains(&at))
+    }
+}
+
+impl Objects {
+    /// Has these bytes of an object be its own.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub(crate) fn own(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        range: Range<u64>,
+    ) -> Result<(), ObjectError> {
+        let Some(attached) = open.attachment.get() else { return Ok(()) };
+        let _filling = attached.filling.lock();
+        self.own_some(name, open, &attached, range, u64::MAX).map(drop)
+    }
+
+    /// [`Objects::own`] of at most about `most` bytes of the base; the caller has `filling`. Returns how many were copied.
+    pub(super) fn own_some(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        attached: &Attached,
+        range: Range<u64>,
+        most: u64,
+    ) -> Result<u64, ObjectError> {
+        let (mut at, mut copied) = (range.start / REGION_BYTES * REGION_BYTES, 0);
+        while copied < most
+            && let Some(of_base) = attached.next_of_base(at).filter(|of_base| of_base.start < range.end)
+        {
+            copied += of_base.end - of_base.start;
+            at = of_base.end;
+            self.copy_region(name, open, attached, of_base)?;
+        }
+        Ok(copied)
+    }
+
+    /// Copies a region from the base.
+    fn copy_region(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        attached: &Attached,
+        range: Range<u64>,
+    ) -> Result<(), ObjectError> {
+        let fail = |e| self.trouble("copy a region of", name, e);
+        // Nothing else changes its data meanwhile, and to clients this changes nothing.
+        let modified_ns = open.stat().map_err(fail)?.modified_ns;
+        self.take_room(range.end - range.start)?;
+        let copied = match self.copy_of_base(name, open, attached, &range) {
+            Err(ObjectError::Damaged | ObjectError::Io) => self.copy_blocks(name, open, attached, &range),
+            copied => copied,
+        };
+        open.touch();
+        let set = open.set_time(modified_ns);
+        copied?;
+        set.map_err(fail)?;
+        let region = range.start / REGION_BYTES;
+        attached.map.lock().set(region..region + 1);
+        Ok(())
+    }
+
+    fn copy_of_base(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        attached: &Attached,
+        range: &Range<u64>,
+    ) -> Result<(), ObjectError> {
+        // What the kernel copies is not looked at, and a region that is doubtful after a crash would be summed as it is.
+        let len = range.end - range.start;
+        self.read_blocks(&attached.base, &attached.object, range.start, len as usize, true)?;
+        let piece = Piece { from: range.start, to: range.start, len };
+        self.copy_piece(self, (&attached.base, &attached.object), (name, open), piece)
+    }
+
+    /// Copies a region with damaged or unreadable blocks, block by block. They are damaged in the object, too: another member
+    /// of its chain may have them whole.
+    fn copy_blocks(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        attached: &Attached,
+        range: &Range<u64>,
+    ) -> Result<(), ObjectError> {
+        for at in range.clone().step_by(BLOCK_BYTES) {
+            let block = at..range.end.min(at + BLOCK);
+            match self.copy_of_base(name, open, attached, &block) {
+                Err(ObjectError::Damaged | ObjectError::Io) => {
+                    let mut buffer = self.pool.take((block.end - block.start) as usize);
+                    let read = self.disk.read_at(&attached.object.file, &mut buffer, at).unwrap_or(0);
+                    self.put_damaged(name, open, at / BLOCK, &buffer[..read])?;
+                }
+                copied => copied?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a change of these bytes of an object: what it covers in part is the object's own before, and what it covers
+    /// whole afterwards. Objects that are attached to it keep what they show.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub(crate) fn changing<T>(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        range: Range<u64>,
+        change: impl FnOnce() -> Result<T, ObjectError>,
+    ) -> Result<T, ObjectError> {
+        self.before_base_changes(name, &range)?;
+        let Some(attached) = open.attachment.get() else { return change() };
+        let _filling = attached.filling.lock();
+        let limit = attached.map.lock().limit();
+        let first_whole = range.start.div_ceil(REGION_BYTES);
+        let end_whole = match range.end >= limit {
+            true => limit.div_ceil(REGION_BYTES),
+            false => range.end / REGION_BYTES,
+        };
+        if first_whole >= end_whole {
+            self.own_some(name, open, &attached, range, u64::MAX)?;
+            return change();
+        }
+        self.own_some(name, open, &attached, range.start..first_whole * REGION_BYTES, u64::MAX)?;
+        self.own_some(name, open, &attached, end_whole * REGION_BYTES..range.end, u64::MAX)?;
+        let done = change()?;
+        attached.map.lock().set(first_whole..end_whole);
+        Ok(done)
+    }
+
+    /// Shortens an object's file to `len`, and what it is attached to with it. The caller knows that the file is longer.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub(crate) fn shorten(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        len: u64,
+    ) -> Result<(), ObjectError> {
+        self.before_base_changes(name, &(len..u64::MAX))?;
+        let attached = open.attachment.get();
+        let _filling = attached.as_ref().map(|attached| attached.filling.lock());
+        let shortened = self.shorten_summed(name, open, &mut open.writing.lock(), len);
+        open.touch();
+        if let (Ok(()), Some(attached)) = (&shortened, &attached) {
+            attached.map.lock().shorten(len);
+        }
+        shortened
+    }
+
+    /// Copies bytes of an object that are about to change to those that are attached to it.
+    fn before_base_changes(&self, base: &ObjectName, range: &Range<u64>) -> Result<(), ObjectError> {
+        let attached: Vec<ObjectName> = {
+            let bases = self.attachments.bases.lock();
+            if bases.is_empty() {
+                return Ok(());
+            }
+            bases.iter().filter(|(_, of)| *of == base).map(|(name, _)| *name).collect()
+        };
+        for name in attached.iter().filter(|name| *name != base) {
+            // On the disk, before the base has other bytes there.
+            let keep = |open: Arc<OpenObject>| {
+                self.own(name, &open, range.clone())?;
+                self.sync(name, &open)
+            };
+            match self.find(*name).and_then(keep) {
+                // It was removed meanwhile, or is lost anyway.
+                Err(ObjectError::Stale | ObjectError::Lost) => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Syncs an object's data, and then its map.
+    pub(crate) fn sync_with_map(
+        &self,
+        open: &OpenObject,
+        sync: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(attached) = open.attachment.get() else { return sync() };
+        // Before the sync: of these regions all data are in the file by now.
+        let (changes, file) = {
+            let mut map = attached.map.lock();
+            (map.take_changes(), map.file()?)
+        };
+        let synced =
+            sync().and_then(|()| if changes.is_empty() { Ok(()) } else { changes.write(&*self.disk, &file) });
+        if synced.is_err() {
+            attached.map.lock().put_back(changes);
+        }
+        synced
+    }
+
+    /// Length, modification time and space of an open object.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub(crate) fn stat_open(&self, name: &ObjectName, open: &OpenObject) -> Result<ObjectStat, ObjectError> {
+        let fail = |e| self.trouble("look at", name, e);
+        let Some(attached) = open.attachment.get() else { return open.stat().map_err(fail) };
+        // A region that is being copied has changed the time for a moment.
+        let _filling = attached.filling.lock();
+        let (own, base) = (open.stat().map_err(fail)?, attached.object.stat().map_err(fail)?);
+        // What it will take.
+        let space_used = own.space_used.max(base.space_used.min(own.len.next_multiple_of(BLOCK)));
+        Ok(ObjectStat { space_used, ..own })
+    }
+}

@@ -1,0 +1,75 @@
+//! Reads of an attached object: each region from where it is.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use super::Attached;
+use crate::disk::Place;
+use crate::object::{ObjectName, OpenObject};
+use crate::objects::{ObjectError, Objects, ReadOutcome};
+
+impl Objects {
+    /// Reads `count` bytes at `offset`, whose end is an offset, too.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub(crate) fn read_attached(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        attached: &Attached,
+        offset: u64,
+        count: usize,
+        verifies: bool,
+    ) -> Result<ReadOutcome, ObjectError> {
+        let len = self.len_of(name, open)?;
+        let end = (offset + count as u64).min(len);
+        let mut data = BytesMut::new();
+        let mut at = offset;
+        while at < end {
+            let of_base =
+                attached.next_of_base(at).map_or(end..end, |range| range.start.min(end)..range.end.min(end));
+            let (from, to) = if of_base.start > at { (at, of_base.start) } else { (at, of_base.end) };
+            let wanted = (to - from) as usize;
+            let read = match of_base.start > at {
+                true => self.read_blocks(name, open, from, wanted, verifies)?,
+                false => self.read_blocks(&attached.base, &attached.object, from, wanted, verifies)?,
+            };
+            if to == end && data.is_empty() && read.data.len() == wanted {
+                return Ok(ReadOutcome { data: read.data, at_end: end >= len });
+            }
+            data.extend_from_slice(&read.data);
+            at = to;
+            // It was cut off meanwhile.
+            if read.data.len() < wanted {
+                break;
+            }
+        }
+        Ok(ReadOutcome { data: data.freeze(), at_end: at >= len || at < end })
+    }
+
+    /// The next data or hole of an attached object at or after `offset`: what is the base's counts as data.
+    pub(crate) fn seek_attached(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        attached: &Attached,
+        place: Place,
+        offset: u64,
+    ) -> Result<Option<u64>, ObjectError> {
+        let mut at = offset;
+        loop {
+            let found = self.disk.seek(&open.file, place, at);
+            let found = found.map_err(|e| self.trouble("seek in", name, e))?;
+            let Some(of_base) = attached.next_of_base(at) else { return Ok(found) };
+            match place {
+                Place::Data => {
+                    return Ok(Some(found.map_or(of_base.start, |found| found.min(of_base.start))));
+                }
+                Place::Hole if found.is_some_and(|found| found >= of_base.start) => at = of_base.end,
+                Place::Hole => return Ok(found),
+            }
+        }
+    }
+}
