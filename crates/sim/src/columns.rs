@@ -71,14 +71,23 @@ impl Cluster {
         }
         let mut columns = vec![];
         for inode in inodes {
-            let Some(inode) = read::inode(&store, InodeId(inode))? else { continue };
-            let Some(layout) = inode.columns() else { continue };
+            let inode = InodeId(inode);
+            let Some(owner) = read::owner(&store, inode)? else { continue };
+            // Copies that are being made, or were begun by a metaserver that is gone.
+            if read::copy_of_objects(&store, owner.file)? == Some(inode) {
+                continue;
+            }
+            let has_columns = |inode: namespace::Inode| inode.columns().is_some();
+            if !owner.is_kept && !read::inode(&store, owner.file)?.is_some_and(has_columns) {
+                continue;
+            }
+            let layout = owner.layout;
             let Some(device) = read::device(&store, layout.device)? else { continue };
             for column in 0..layout.columns {
                 let chain = device.chains[(layout.first + column) as usize % device.chains.len()];
                 let known = map.chains.iter().find(|known| known.id == chain && known.copies > 1);
                 let Some(known) = known else { continue };
-                let name = ObjectName { volume: 1, inode: inode.id.0, generation: inode.generation, column };
+                let name = ObjectName { volume: 1, inode: inode.0, generation: owner.generation, column };
                 let members = known.with_state(MemberState::In);
                 let path = members.map(|target| of_target.get(&target.0).and_then(|of| of.get(&name)));
                 let object =

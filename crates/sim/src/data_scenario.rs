@@ -24,6 +24,8 @@ pub struct DataScenario {
     pub flips_bits: bool,
     /// True if operators drain data servers, and disks fill unevenly: copies move.
     pub is_operated: bool,
+    /// True if snapshots are made and removed.
+    pub has_snapshots: bool,
 }
 
 impl DataScenario {
@@ -38,6 +40,7 @@ impl DataScenario {
                 places_anew: false,
                 flips_bits: false,
                 is_operated: false,
+                has_snapshots: false,
             };
         }
         let is_operated = matches!(seed % 9, 3..=6);
@@ -50,6 +53,7 @@ impl DataScenario {
             places_anew,
             flips_bits: matches!(seed % 9, 1..=4),
             is_operated,
+            has_snapshots: seed % 6 == 4,
         }
     }
 }

@@ -37,6 +37,7 @@ mod scenario;
 mod service;
 mod services;
 mod shared;
+mod snapshots;
 mod store;
 mod stream_network;
 mod streams;

@@ -103,6 +103,9 @@ impl Cluster {
                     if data.is_operated {
                         self.operate(rng);
                     }
+                    if data.has_snapshots {
+                        self.take_snapshots(rng);
+                    }
                     if data.places_anew {
                         self.look_for_orphans(SCANS);
                     }

@@ -1,4 +1,5 @@
-//! Clones while disks are full or read-only and clients die: the first write to a file that a clone shares copies it.
+//! Clones while disks are full or read-only and clients die: a write to a file that a clone shares copies the region that it
+//! touches.
 
 use std::time::Duration;
 
@@ -34,22 +35,28 @@ fn a_clone_whose_disk_is_full_or_whose_client_dies_keeps_what_it_had() {
         )
     };
 
-    // No room for the copy: the write is refused in time, the clone has what it had, and so has the promotion.
-    let other = disk.fill_but(RESERVE_BYTES + ((MIB / 3) << 20));
-    let write = "dd if=/dev/urandom of=/mnt/h/c/one bs=4096 count=1 seek=7 conv=notrunc,fsync 2>&1";
+    // No room for the region: the write is refused in time, and the clone has what it had. It can be promoted.
+    let other = disk.fill_but(RESERVE_BYTES + (200 << 10));
+    // What is there already, of one region after the other.
+    let write = |region: u64| {
+        let at = region * 256 + 7;
+        let dd = "dd if=/mnt/h/v/one of=/mnt/h/c/one bs=4096 count=1 conv=notrunc,fsync";
+        ash.spawn(&format!("{dd} skip={at} seek={at} 2>&1")).wait(MINUTES)
+    };
+    let regions = std::cell::Cell::new(0);
     until("the data server has told its room", || {
-        let said = ash.spawn(write).wait(MINUTES);
+        regions.set(regions.get() + 1);
+        let said = write(regions.get());
         said.status != 0 && said.text.contains("No space left on device")
     });
     whole("c");
-    cluster.admin(&["volume", "promote", "/c"]);
-    whole("c");
-    whole("v");
-    whole("v/.snapshot/base");
-    std::fs::remove_file(other).expect("the file of another program");
     cluster.admin(&["volume", "promote", "/c", "--wait"]);
+    for dir in ["c", "v", "v/.snapshot/base"] {
+        whole(dir);
+    }
+    std::fs::remove_file(other).expect("the file of another program");
+    until("the write goes on", || write(regions.get()).status == 0);
     whole("c");
-    until("the write goes on", || ash.try_run(write).status == 0);
     whole("v");
 
     // A client dies while its write has a file copied: another one writes on at once.

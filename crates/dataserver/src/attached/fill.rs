@@ -6,6 +6,8 @@ use super::{Attached, BASE_SUFFIX, BASE_SUMS_SUFFIX, MAP_SUFFIX, file};
 use crate::object::{ObjectName, OpenObject};
 use crate::objects::{ObjectError, Objects};
 
+/// Part of a target that is left to clients: less is free, and nothing is copied.
+const LEFT_FREE: u64 = 20;
 /// Copied at a time: an object's writers wait for so much.
 const STEP_BYTES: u64 = 4 << 20;
 
@@ -41,6 +43,10 @@ impl Objects {
     fn fill_some(&self, name: ObjectName) -> Result<u64, ObjectError> {
         let open = self.find(name)?;
         let Some(attached) = open.attachment.get() else { return Ok(0) };
+        let space = self.space()?;
+        if space.free < space.total / LEFT_FREE && attached.next_of_base(0).is_some() {
+            return Err(ObjectError::NoSpace);
+        }
         let filling = attached.filling.lock();
         let copied = self.own_some(&name, &open, &attached, 0..u64::MAX, STEP_BYTES)?;
         drop(filling);

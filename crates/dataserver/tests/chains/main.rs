@@ -1,6 +1,7 @@
 //! Chains of data servers on loopback ports of one process. The test tells the chains, as the leader would.
 
 mod alone;
+mod attach;
 mod caller;
 #[path = "../served/client.rs"]
 #[allow(dead_code)] // it is the other tests', too

@@ -42,7 +42,8 @@ impl World {
         path.into()
     }
 
-    fn flip(&self, node: usize, inode: u64, byte: usize) {
+    /// Flips a bit of this byte in the member's file.
+    pub fn flip(&self, node: usize, inode: u64, byte: usize) {
         flip(&self.file(node, inode), byte as u64 * 8 + byte as u64 % 8);
     }
 
