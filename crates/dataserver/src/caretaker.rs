@@ -29,7 +29,7 @@ const MEND_AGAIN: Duration = Duration::from_secs(10);
 const MEND_PAUSE: Duration = Duration::from_millis(100);
 /// Blocks of a target that are mended at a time: clients' reads that wait for others have places, too.
 const MENDS_AT_A_TIME: usize = 8;
-/// Interval of the looks for attached objects that could not be filled, and the pause after one.
+/// Interval of the looks for attached objects that are to be filled, and the pause after one that could not be.
 const FILL_AGAIN: Duration = Duration::from_secs(10);
 const FILL_PAUSE: Duration = Duration::from_secs(1);
 /// A scrub is not slower than this, so that a small target is not read for weeks.
@@ -204,6 +204,7 @@ async fn fill(server: Arc<DataServer>, target: Arc<Target>) {
                 sleep(time_of(bytes.max(STEP_BYTES_MIN), rate) * if is_busy { 2 } else { 1 }).await;
                 Some(name)
             }
+            FillStep::Rests(name) => name.next(),
             FillStep::Failed(name, error) => {
                 tracing::debug!(target = %target.path().display(), %name, %error, "an attached object is not filled");
                 sleep(FILL_PAUSE).await;

@@ -149,6 +149,15 @@ impl HeldDir {
         }
     }
 
+    /// Number of names of the file `name`; 0: it is not there.
+    pub(crate) fn names_of(&self, name: &str) -> io::Result<u64> {
+        match rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(stat.st_nlink),
+            Err(Errno::NOENT) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Bytes that the file `name` takes on its disk.
     pub(crate) fn allocated_bytes(&self, name: &str) -> io::Result<u64> {
         let stat = rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -421,7 +421,7 @@ fn make_directories(root: &Path) -> io::Result<()> {
 }
 
 /// Counts the objects, which takes a second for a few million, and lists the files of attached ones.
-fn count(root: &Path) -> Result<(u64, Vec<(ObjectName, &'static str)>), TargetError> {
+fn count(root: &Path) -> Result<(u64, Vec<(ObjectName, attached::FileKind)>), TargetError> {
     let (mut objects, mut attachments) = (0, Vec::new());
     for directory in std::fs::read_dir(root).map_err(io("read", root))? {
         let path = directory.map_err(io("read", root))?.path();

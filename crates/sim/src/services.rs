@@ -219,7 +219,8 @@ impl Cluster {
         for server in &self.data_servers {
             for (inode, generation, column) in server.objects() {
                 let file = read::generation(&store, InodeId(inode)).map_err(|e| e.to_string())?;
-                if file != Some(generation) {
+                let owner = read::owner(&store, InodeId(inode)).map_err(|e| e.to_string())?;
+                if file != Some(generation) && owner.is_none_or(|owner| owner.generation != generation) {
                     return Ok(Some(format!(
                         "data server {} has column {column} of {inode}, generation {generation}, which is no file",
                         server.address

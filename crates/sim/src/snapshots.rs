@@ -7,9 +7,9 @@ use crate::rng::Rng;
 const NAMES: usize = 3;
 
 impl Cluster {
-    /// Asks one of the metaservers to make a snapshot, or to remove one; mostly neither.
+    /// Asks one of the metaservers to make a snapshot, or to remove one, or neither.
     pub(crate) fn take_snapshots(&mut self, rng: &mut Rng) {
-        let makes = match rng.below(6) {
+        let makes = match rng.below(4) {
             0 | 1 => true,
             2 => false,
             _ => return,

@@ -1,27 +1,30 @@
-//! Attached objects: an object begins as another one, its base, in time that does not depend on their length.
+//! Attached objects: an object begins as another one, its base, in time that hardly depends on their length.
 //!
 //! ```text
-//! attach ─▶ second names of the base's file and sums ─▶ map of regions, empty ─▶ length of the base ─▶ durable
-//! read   ─▶ of each region of 1 MiB: is it the object's own? ─ no ─▶ read from the base
-//! change ─▶ regions of which it covers a part: copied from the base ─▶ the change ─▶ the regions are its own
-//! sync   ─▶ data ─▶ map: a region whose bit is lost with the power shows the base, as if it had not been written
-//! fill   ─▶ in the background: all regions copied, synced ─▶ map and second names removed: an object like others
+//! attach ─▶ second names of the base's file and sums ─▶ map: all regions are the base's ─▶ length of the base ─▶ durable
+//! read   ─▶ of each region of 64 KiB: whose is it? ─▶ read there
+//! change ─▶ regions of which it covers a part: copied from the base ─▶ the change ─▶ the regions are the object's own
+//! sync   ─▶ data ─▶ map: a region whose entry is lost with the power shows the base, as if it had not been written
+//! fill   ─▶ in the background: what nothing else needs of a base is copied, and the base's second name removed
 //! ```
 //!
-//! The base is an object that a snapshot shows: nothing changes it, as a rule. Should it be changed (its snapshot is gone, a
+//! A base is an object that a snapshot shows: nothing changes it, as a rule. Should it be changed (its snapshot is gone, a
 //! clone that was promoted goes on with the object), each region is first copied to the objects that are attached to it.
-//! Its removal takes one of its names; the object keeps the other.
+//! Its removal takes one of its names; the objects keep theirs.
 //!
-//! A base is no attached object itself, and has no doubtful sums: its second name knows of neither. Where an object cannot
-//! be attached, the caller copies it.
+//! A base may be an attached object itself, as with a snapshot each hour: an object is attached to all bases of its base, too
+//! ([`BASES_MAX`] at most). So a region is copied once between two snapshots, and what is not written to is there once.
+//! Where an object cannot be attached, the caller copies it.
 
+mod attach;
 mod fill;
+mod map;
 mod own;
 mod read;
-mod region_map;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,36 +32,35 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::checksums::{self, SumFile};
-use crate::epoch::{Mark, ObjectRef};
+use crate::epoch::Mark;
 use crate::object::{ObjectName, OpenObject};
 use crate::objects::{ObjectError, Objects};
 
 pub use fill::FillStep;
-pub(crate) use region_map::{REGION_BYTES, RegionMap, SUFFIX as MAP_SUFFIX};
-
-/// Appended to the name of an object: the second name of its base.
-pub(crate) const BASE_SUFFIX: &str = ".base";
-/// Appended to the name of an object: the second name of its base's sums.
-pub(crate) const BASE_SUMS_SUFFIX: &str = ".base.sums";
-/// All files of an attachment; the map last, since it is what makes the others count.
-const SUFFIXES: [&str; 3] = [BASE_SUFFIX, BASE_SUMS_SUFFIX, MAP_SUFFIX];
+use map::{BASES_MAX, Bases, Map, Number, REGION_BYTES, SUFFIX as MAP_SUFFIX, read_bases};
 
 /// The attached objects of a target.
 #[derive(Default)]
 pub(crate) struct Attachments {
-    /// Each with its base.
-    bases: Mutex<BTreeMap<ObjectName, ObjectName>>,
+    /// Each with its bases.
+    all: Mutex<BTreeMap<ObjectName, Bases>>,
     /// There is one more.
     news: Notify,
+}
+
+/// A base of an open object.
+#[derive(Debug)]
+struct Base {
+    name: ObjectName,
+    /// Its file and sums, by their second names.
+    object: Arc<OpenObject>,
 }
 
 /// What an open object is attached to.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    base: ObjectName,
-    /// The base's file and sums.
-    object: Arc<OpenObject>,
-    map: Mutex<RegionMap>,
+    bases: Mutex<[Option<Arc<Base>>; BASES_MAX]>,
+    map: Mutex<Map>,
     /// Held while regions are copied, and during changes of the object's data.
     filling: Mutex<()>,
 }
@@ -83,9 +85,15 @@ impl Attachment {
     }
 }
 
+impl Attached {
+    fn base(&self, number: Number) -> Option<Arc<Base>> {
+        self.bases.lock()[usize::from(number) - 1].clone()
+    }
+}
+
 impl Attachments {
     fn contains(&self, name: &ObjectName) -> bool {
-        self.bases.lock().contains_key(name)
+        self.all.lock().contains_key(name)
     }
 
     /// Waits until there is one more.
@@ -94,86 +102,33 @@ impl Attachments {
     }
 }
 
-/// File of an object's attachment.
-fn file(name: &ObjectName, suffix: &str) -> String {
-    name.path() + suffix
+/// Numbers of bases.
+fn numbers() -> RangeInclusive<Number> {
+    1..=BASES_MAX as Number
+}
+
+fn map_file(name: &ObjectName) -> String {
+    name.path() + MAP_SUFFIX
+}
+
+/// Ends of the names of a base's file and sums.
+fn base_suffixes(number: Number) -> [String; 2] {
+    [format!(".base{number}"), format!(".base{number}.sums")]
+}
+
+/// The file and the sums of a base.
+fn base_files(name: &ObjectName, number: Number) -> [String; 2] {
+    base_suffixes(number).map(|suffix| name.path() + &suffix)
+}
+
+/// Ends of the names of all files of an attachment; the map last, since it is what makes the others count.
+fn suffixes() -> impl Iterator<Item = String> {
+    numbers().flat_map(base_suffixes).chain([MAP_SUFFIX.to_owned()])
 }
 
 impl Objects {
-    /// Attaches an empty object to `base`. Durable.
-    ///
-    /// # Errors
-    /// `NotSupported` where it is to be copied; [`ObjectError`].
-    pub fn attach(&self, object: ObjectRef, base: ObjectName) -> Result<(), ObjectError> {
-        self.check()?;
-        let name = object.name;
-        let from = match self.find(base) {
-            Err(ObjectError::Lost | ObjectError::Stale) => return Err(ObjectError::NotSupported),
-            found => found?,
-        };
-        let open = self.find(name)?;
-        let _entered = self.enter(&open, object)?;
-        if let Some(attached) =
-            open.attachment.get().filter(|_| self.len_of(&name, &open).is_ok_and(|len| len > 0))
-        {
-            return if attached.base == base { Ok(()) } else { Err(ObjectError::NotSupported) };
-        }
-        let is_plain = name != base && from.gate.mark().chain == open.gate.mark().chain;
-        let is_whole = from.attachment.get().is_none() && !from.is_doubtful();
-        if !is_plain || !is_whole || self.len_of(&name, &open)? > 0 {
-            return Err(ObjectError::NotSupported);
-        }
-        let len = self.len_of(&base, &from)?;
-        if len == 0 {
-            return Ok(());
-        }
-        // What its second name shows needs no change log.
-        self.sync(&base, &from)?;
-        let Some(sums) = from.sums.get() else { return Err(ObjectError::NotSupported) };
-        self.disk.sync_sums(&sums.0).map_err(|e| self.sums_sync_failed(&base, &from, &e))?;
-        self.begin_sums(&name, &open, 0)?;
-        let attached = {
-            let _name = self.name_lock(&name).lock();
-            self.check_not_removed(&name)?;
-            let map = self.make_names(&name, &base, len)?;
-            let attached = Arc::new(self.open_base(&name, map)?);
-            self.attachments.bases.lock().insert(name, base);
-            attached
-        };
-        open.attachment.set(Some(attached));
-        // An object that has a length has its map, and its base.
-        self.sync_directory(name.directory())?;
-        let set = self.disk.set_len(&open.file, len);
-        open.touch();
-        set.map_err(|e| self.trouble("set the length of", &name, e))?;
-        self.sync_by(&name, &open, |file| self.disk.sync_all(file))?;
-        self.attachments.news.notify_one();
-        Ok(())
-    }
-
     fn len_of(&self, name: &ObjectName, open: &OpenObject) -> Result<u64, ObjectError> {
         Ok(open.file.metadata().map_err(|e| self.trouble("look at", name, e))?.len())
-    }
-
-    /// Makes the second names of a base, and a map. The caller has the lock of the name.
-    fn make_names(&self, name: &ObjectName, base: &ObjectName, len: u64) -> Result<RegionMap, ObjectError> {
-        let make = || {
-            for suffix in SUFFIXES {
-                self.remove_if_there(&file(name, suffix))?;
-            }
-            let root = self.root.file();
-            self.disk.link(root, &base.path(), &file(name, BASE_SUFFIX))?;
-            self.disk.link(root, &(base.path() + checksums::SUFFIX), &file(name, BASE_SUMS_SUFFIX))?;
-            let map = self.disk.create_file(root, &file(name, MAP_SUFFIX))?;
-            RegionMap::create(&*self.disk, map, *base, len)
-        };
-        make().map_err(|e| match e.kind() {
-            // A file system without second names, or one that has given the base all that it can.
-            io::ErrorKind::TooManyLinks | io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
-                ObjectError::NotSupported
-            }
-            _ => self.trouble("attach", name, e),
-        })
     }
 
     fn remove_if_there(&self, path: &str) -> io::Result<()> {
@@ -183,15 +138,18 @@ impl Objects {
         }
     }
 
-    /// Opens what an object is attached to, by its second names.
-    fn open_base(&self, name: &ObjectName, map: RegionMap) -> Result<Attached, ObjectError> {
-        let fail = |e| self.trouble("open the base of", name, e);
-        let base_file = self.root.open_file(&file(name, BASE_SUFFIX)).map_err(fail)?;
-        let object = OpenObject::new(base_file, Mark::default());
-        let sums = self.root.open_file(&file(name, BASE_SUMS_SUFFIX)).map_err(fail)?;
-        let _ = object.sums.set(SumFile(sums));
-        let (base, object) = (map.base(), Arc::new(object));
-        Ok(Attached { base, object, map: Mutex::new(map), filling: Mutex::default() })
+    /// Opens what an object is attached to, by its second names. `NotFound`: a base that it needs is not there.
+    fn open_bases(&self, name: &ObjectName, map: Map) -> io::Result<Attached> {
+        let mut bases = <[Option<Arc<Base>>; BASES_MAX]>::default();
+        for number in numbers().filter(|number| map.count(*number) > 0) {
+            let place = usize::from(number) - 1;
+            let Some(base) = map.bases()[place] else { continue };
+            let [file, sums] = base_files(name, number).map(|file| self.root.open_file(&file));
+            let object = OpenObject::new(file?, Mark::default());
+            let _ = object.sums.set(SumFile(sums?));
+            bases[place] = Some(Arc::new(Base { name: base, object: Arc::new(object) }));
+        }
+        Ok(Attached { bases: Mutex::new(bases), map: Mutex::new(map), filling: Mutex::default() })
     }
 
     /// Opens the attachment of an object that is being opened, if it has one. The caller has the lock of its name.
@@ -202,94 +160,106 @@ impl Objects {
         if !self.attachments.contains(name) {
             return Ok(());
         }
-        let fail = |e| self.trouble("open the map of", name, e);
-        let found = match self.root.open_file(&file(name, MAP_SUFFIX)) {
+        let fail = |e| self.trouble("open what it is attached to", name, e);
+        let len = self.len_of(name, object)?;
+        // It has nothing of its bases, as when the power went before it was attached.
+        if len == 0 {
+            self.attachments.all.lock().remove(name);
+            let files: Vec<String> = suffixes().map(|suffix| name.path() + &suffix).collect();
+            return self.remove_leftover(&files).map_err(fail);
+        }
+        let found = match self.root.open_file(&map_file(name)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            map => {
-                RegionMap::read(&*self.disk, map.map_err(fail)?, self.len_of(name, object)?).map_err(fail)?
-            }
+            map => Map::read(&*self.disk, map.map_err(fail)?, len).map_err(fail)?,
         };
-        let is_whole = |suffix| self.root.contains(&file(name, suffix)).map_err(fail);
-        match found {
-            Some(map) if is_whole(BASE_SUFFIX)? && is_whole(BASE_SUMS_SUFFIX)? => {
-                object.attachment.set(Some(Arc::new(self.open_base(name, map)?)));
+        match found.map(|map| self.open_bases(name, map)) {
+            Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => Err(fail(e)),
+            Some(Ok(attached)) => {
+                object.attachment.set(Some(Arc::new(attached)));
                 Ok(())
             }
-            // The fill was at its end, or the attachment at its begin.
-            Some(map) if map.next_of_base(0).is_none() => {
-                self.attachments.bases.lock().remove(name);
-                SUFFIXES
-                    .iter()
-                    .rev()
-                    .try_for_each(|suffix| self.remove_if_there(&file(name, suffix)))
-                    .map_err(fail)
-            }
-            _ => self.lose_attached(name).and(Err(ObjectError::Lost)),
+            Some(Err(_)) | None => self.lose_attached(name).and(Err(ObjectError::Lost)),
         }
     }
 
-    /// Takes an object away whose map, or base, is damaged or gone.
+    /// Takes an object away whose map, or a base, is damaged or gone.
     fn lose_attached(&self, name: &ObjectName) -> Result<(), ObjectError> {
         tracing::error!(
             target = %self.root.path().display(), object = %name,
-            "the map of an object's regions, or its base, is damaged or gone: the object is lost here, and is in the trash as \
+            "the map of an object's regions, or a base, is damaged or gone: the object is lost here, and is in the trash as \
              NAME.damaged. Check the disk (dmesg, smartctl); if its file has no copies, restore it from a backup or a snapshot"
         );
-        self.attachments.bases.lock().remove(name);
-        let take = |from: &str| {
-            self.trash.own().take(&self.root, &file(name, from), &format!("{name}.damaged{from}"))
-        };
-        for suffix in ["", checksums::SUFFIX].into_iter().chain(SUFFIXES) {
-            match take(suffix) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(self.trouble("take away", name, e));
-                }
-                _ => {}
-            }
+        self.attachments.all.lock().remove(name);
+        for suffix in [String::new(), checksums::SUFFIX.to_owned()].into_iter().chain(suffixes()) {
+            self.take_file(name, &suffix, &format!("{name}.damaged{suffix}"))?;
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.sync_directory(name.directory())
     }
 
+    /// Takes a file of an object to the trash, if it is there.
+    fn take_file(&self, name: &ObjectName, suffix: &str, new: &str) -> Result<(), ObjectError> {
+        match self.trash.own().take(&self.root, &(name.path() + suffix), new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.trouble("take away", name, e)),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the files of a removed object's attachment to the trash, beside it. The caller has the lock of its name.
     pub(crate) fn remove_attachment(&self, name: &ObjectName) -> Result<(), ObjectError> {
-        if self.attachments.bases.lock().remove(name).is_none() {
+        if self.attachments.all.lock().remove(name).is_none() {
             return Ok(());
         }
-        for suffix in SUFFIXES {
-            match self.trash.own().take(&self.root, &file(name, suffix), &format!("{name}{suffix}")) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(self.trouble("remove the base of", name, e));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        suffixes().try_for_each(|suffix| self.take_file(name, &suffix, &format!("{name}{suffix}")))
     }
 
     /// Learns of the attachments that an earlier process has left, among these files of the target; removes those without
-    /// an object, or without a map.
-    pub(crate) fn find_attachments(&self, files: Vec<(ObjectName, &'static str)>) -> io::Result<()> {
-        for (name, suffix) in files {
-            let has_map = suffix == MAP_SUFFIX || self.root.contains(&file(&name, MAP_SUFFIX))?;
-            if !has_map || !self.root.contains(&name.path())? {
-                match self.remove_if_there(&file(&name, suffix)) {
-                    Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
-                    removed => removed?,
-                }
-            } else if suffix == MAP_SUFFIX {
-                let map = self.root.open_file(&file(&name, MAP_SUFFIX))?;
-                // Of a damaged one the base is not known; it is found to be so when the object is opened.
-                let base = RegionMap::read(&*self.disk, map, u64::MAX)?.map_or(name, |map| map.base());
-                self.attachments.bases.lock().insert(name, base);
+    /// an object, or without a map, and bases that the map does not name.
+    pub(crate) fn find_attachments(&self, files: Vec<(ObjectName, FileKind)>) -> io::Result<()> {
+        for (name, kind) in files {
+            let found = match self.root.open_file(&map_file(&name)) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+                map => Some(read_bases(&*self.disk, &map?)?),
+            };
+            let found = if self.root.contains(&name.path())? { found } else { None };
+            match (kind, found) {
+                (FileKind::Map, Some(bases)) => drop(self.attachments.all.lock().insert(name, bases)),
+                (FileKind::Base(number), Some(bases)) if bases[usize::from(number) - 1].is_some() => {}
+                // One that is damaged may need it: it is found to be so when the object is opened.
+                (FileKind::Base(_), Some(bases)) if bases == Bases::default() => {}
+                (FileKind::Map, None) => self.remove_leftover(&[map_file(&name)])?,
+                (FileKind::Base(number), _) => self.remove_leftover(&base_files(&name, number))?,
             }
         }
         Ok(())
     }
+
+    fn remove_leftover(&self, files: &[String]) -> io::Result<()> {
+        files.iter().try_for_each(|file| match self.remove_if_there(file) {
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+            removed => removed,
+        })
+    }
 }
 
-/// The object and the suffix of a file of an attachment.
-pub(crate) fn parse_file(file: &str) -> Option<(ObjectName, &'static str)> {
-    let suffix = SUFFIXES.into_iter().rev().find(|suffix| file.ends_with(*suffix))?;
-    Some((ObjectName::parse(file.strip_suffix(suffix)?)?, suffix))
+/// Kind of a file of an attachment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Map,
+    /// The file of a base, or its sums.
+    Base(Number),
+}
+
+/// The object and the kind of a file of an attachment.
+pub(crate) fn parse_file(file: &str) -> Option<(ObjectName, FileKind)> {
+    let of = |suffix: &str| file.strip_suffix(suffix).and_then(ObjectName::parse);
+    if let Some(name) = of(MAP_SUFFIX) {
+        return Some((name, FileKind::Map));
+    }
+    // Most files are others.
+    file.contains(".base").then_some(())?;
+    numbers().find_map(|number| {
+        let name = base_suffixes(number).into_iter().find_map(|suffix| of(&suffix))?;
+        Some((name, FileKind::Base(number)))
+    })
 }

@@ -6,20 +6,19 @@ use std::sync::Arc;
 
 use wire::data::Piece;
 
-use super::{Attached, REGION_BYTES};
+use super::map::OfBase;
+use super::{Attached, Base, Number, REGION_BYTES, numbers};
 use crate::checksums::{BLOCK, BLOCK_BYTES};
 use crate::object::{ObjectName, ObjectStat, OpenObject};
 use crate::objects::{ObjectError, Objects};
 
-impl Attached {
-    /// The next bytes from `at` on, as far as one region, that are the base's; none: there are no more.
-    pub(crate) fn next_of_base(&self, at: u64) -> Option<Range<u64>> {
-        self.map.lock().next_of_base(at)
-    }
+/// Copied at a time.
+const RUN_BYTES: u64 = 1 << 20;
 
-    /// True if the byte at `at` is the base's.
+impl Attached {
+    /// True if the byte at `at` is that of a base.
     pub(crate) fn is_of_base(&self, at: u64) -> bool {
-        self.next_of_base(at).is_some_and(|range| range.contains(&at))
+        self.map.lock().next_of_base(at..at + 1, 1, None).is_some()
     }
 }
 
@@ -39,7 +38,7 @@ impl Objects {
         self.own_some(name, open, &attached, range, u64::MAX).map(drop)
     }
 
-    /// [`Objects::own`] of at most about `most` bytes of the base; the caller has `filling`. Returns how many were copied.
+    /// [`Objects::own`] of at most about `most` bytes; the caller has `filling`. Returns how many were copied.
     pub(super) fn own_some(
         &self,
         name: &ObjectName,
@@ -48,39 +47,56 @@ impl Objects {
         range: Range<u64>,
         most: u64,
     ) -> Result<u64, ObjectError> {
-        let (mut at, mut copied) = (range.start / REGION_BYTES * REGION_BYTES, 0);
-        while copied < most
-            && let Some(of_base) = attached.next_of_base(at).filter(|of_base| of_base.start < range.end)
-        {
-            copied += of_base.end - of_base.start;
-            at = of_base.end;
-            self.copy_region(name, open, attached, of_base)?;
-        }
-        Ok(copied)
+        self.own_of_base(name, open, attached, range, most, None)
     }
 
-    /// Copies a region from the base.
-    fn copy_region(
+    /// [`Objects::own_some`] of one base alone, if it is given.
+    pub(super) fn own_of_base(
         &self,
         name: &ObjectName,
         open: &Arc<OpenObject>,
         attached: &Attached,
         range: Range<u64>,
+        most: u64,
+        base: Option<Number>,
+    ) -> Result<u64, ObjectError> {
+        let start = range.start / REGION_BYTES * REGION_BYTES;
+        let end = range.end.checked_next_multiple_of(REGION_BYTES).unwrap_or(u64::MAX);
+        let (mut at, mut copied) = (start, 0);
+        while copied < most
+            && !range.is_empty()
+            && let Some(run) = { attached.map.lock().next_of_base(at..end, RUN_BYTES, base) }
+        {
+            copied += run.range.end - run.range.start;
+            at = run.range.end;
+            self.copy_run(name, open, attached, run)?;
+        }
+        Ok(copied)
+    }
+
+    /// Copies regions from a base.
+    fn copy_run(
+        &self,
+        name: &ObjectName,
+        open: &Arc<OpenObject>,
+        attached: &Attached,
+        run: OfBase,
     ) -> Result<(), ObjectError> {
-        let fail = |e| self.trouble("copy a region of", name, e);
+        let OfBase { range, base } = run;
+        let fail = |e| self.trouble("copy regions of", name, e);
+        let Some(base) = attached.base(base) else { return Ok(()) };
         // Nothing else changes its data meanwhile, and to clients this changes nothing.
         let modified_ns = open.stat().map_err(fail)?.modified_ns;
         self.take_room(range.end - range.start)?;
-        let copied = match self.copy_of_base(name, open, attached, &range) {
-            Err(ObjectError::Damaged | ObjectError::Io) => self.copy_blocks(name, open, attached, &range),
+        let copied = match self.copy_of_base(name, open, &base, &range) {
+            Err(ObjectError::Damaged | ObjectError::Io) => self.copy_blocks(name, open, &base, &range),
             copied => copied,
         };
         open.touch();
         let set = open.set_time(modified_ns);
         copied?;
         set.map_err(fail)?;
-        let region = range.start / REGION_BYTES;
-        attached.map.lock().set(region..region + 1);
+        attached.map.lock().set(range.start / REGION_BYTES..range.end.div_ceil(REGION_BYTES));
         Ok(())
     }
 
@@ -88,31 +104,31 @@ impl Objects {
         &self,
         name: &ObjectName,
         open: &Arc<OpenObject>,
-        attached: &Attached,
+        base: &Base,
         range: &Range<u64>,
     ) -> Result<(), ObjectError> {
         // What the kernel copies is not looked at, and a region that is doubtful after a crash would be summed as it is.
         let len = range.end - range.start;
-        self.read_blocks(&attached.base, &attached.object, range.start, len as usize, true)?;
+        self.read_blocks(&base.name, &base.object, range.start, len as usize, true)?;
         let piece = Piece { from: range.start, to: range.start, len };
-        self.copy_piece(self, (&attached.base, &attached.object), (name, open), piece)
+        self.copy_piece(self, (&base.name, &base.object), (name, open), piece)
     }
 
-    /// Copies a region with damaged or unreadable blocks, block by block. They are damaged in the object, too: another member
+    /// Copies regions with damaged or unreadable blocks, block by block. They are damaged in the object, too: another member
     /// of its chain may have them whole.
     fn copy_blocks(
         &self,
         name: &ObjectName,
         open: &Arc<OpenObject>,
-        attached: &Attached,
+        base: &Base,
         range: &Range<u64>,
     ) -> Result<(), ObjectError> {
         for at in range.clone().step_by(BLOCK_BYTES) {
             let block = at..range.end.min(at + BLOCK);
-            match self.copy_of_base(name, open, attached, &block) {
+            match self.copy_of_base(name, open, base, &block) {
                 Err(ObjectError::Damaged | ObjectError::Io) => {
                     let mut buffer = self.pool.take((block.end - block.start) as usize);
-                    let read = self.disk.read_at(&attached.object.file, &mut buffer, at).unwrap_or(0);
+                    let read = self.disk.read_at(&base.object.file, &mut buffer, at).unwrap_or(0);
                     self.put_damaged(name, open, at / BLOCK, &buffer[..read])?;
                 }
                 copied => copied?,
@@ -177,13 +193,13 @@ impl Objects {
     /// Copies bytes of an object that are about to change to those that are attached to it.
     fn before_base_changes(&self, base: &ObjectName, range: &Range<u64>) -> Result<(), ObjectError> {
         let attached: Vec<ObjectName> = {
-            let bases = self.attachments.bases.lock();
-            if bases.is_empty() {
+            let all = self.attachments.all.lock();
+            if all.is_empty() {
                 return Ok(());
             }
-            bases.iter().filter(|(_, of)| *of == base).map(|(name, _)| *name).collect()
+            all.iter().filter(|(_, bases)| bases.contains(&Some(*base))).map(|(name, _)| *name).collect()
         };
-        for name in attached.iter().filter(|name| *name != base) {
+        for name in &attached {
             // On the disk, before the base has other bytes there.
             let keep = |open: Arc<OpenObject>| {
                 self.own(name, &open, range.clone())?;
@@ -227,9 +243,11 @@ impl Objects {
         let Some(attached) = open.attachment.get() else { return open.stat().map_err(fail) };
         // A region that is being copied has changed the time for a moment.
         let _filling = attached.filling.lock();
-        let (own, base) = (open.stat().map_err(fail)?, attached.object.stat().map_err(fail)?);
-        // What it will take.
-        let space_used = own.space_used.max(base.space_used.min(own.len.next_multiple_of(BLOCK)));
-        Ok(ObjectStat { space_used, ..own })
+        let own = open.stat().map_err(fail)?;
+        let map = attached.map.lock();
+        let of_bases: u64 = numbers().map(|number| map.count(number)).sum();
+        // What it would take without its bases.
+        let space_used = own.space_used.saturating_add(of_bases * REGION_BYTES);
+        Ok(ObjectStat { space_used: space_used.min(own.len.next_multiple_of(BLOCK)), ..own })
     }
 }

@@ -28,13 +28,18 @@ impl Objects {
         let mut data = BytesMut::new();
         let mut at = offset;
         while at < end {
-            let of_base =
-                attached.next_of_base(at).map_or(end..end, |range| range.start.min(end)..range.end.min(end));
-            let (from, to) = if of_base.start > at { (at, of_base.start) } else { (at, of_base.end) };
-            let wanted = (to - from) as usize;
-            let read = match of_base.start > at {
-                true => self.read_blocks(name, open, from, wanted, verifies)?,
-                false => self.read_blocks(&attached.base, &attached.object, from, wanted, verifies)?,
+            let of_base = attached.map.lock().next_of_base(at..end, u64::MAX, None);
+            let (to, base) = match of_base {
+                Some(of_base) if of_base.range.start == at => {
+                    (of_base.range.end, attached.base(of_base.base))
+                }
+                Some(of_base) => (of_base.range.start, None),
+                None => (end, None),
+            };
+            let wanted = (to - at) as usize;
+            let read = match base {
+                Some(base) => self.read_blocks(&base.name, &base.object, at, wanted, verifies)?,
+                None => self.read_blocks(name, open, at, wanted, verifies)?,
             };
             if to == end && data.is_empty() && read.data.len() == wanted {
                 return Ok(ReadOutcome { data: read.data, at_end: end >= len });
@@ -62,7 +67,8 @@ impl Objects {
         loop {
             let found = self.disk.seek(&open.file, place, at);
             let found = found.map_err(|e| self.trouble("seek in", name, e))?;
-            let Some(of_base) = attached.next_of_base(at) else { return Ok(found) };
+            let of_base = attached.map.lock().next_of_base(at..u64::MAX, u64::MAX, None);
+            let Some(of_base) = of_base.map(|of_base| of_base.range) else { return Ok(found) };
             match place {
                 Place::Data => {
                     return Ok(Some(found.map_or(of_base.start, |found| found.min(of_base.start))));

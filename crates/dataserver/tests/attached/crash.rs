@@ -6,7 +6,7 @@ use super::*;
 
 /// Losses of power at each step.
 const SEEDS: u64 = 2;
-const LEN: u64 = 2 * MIB + 300_000;
+const LEN: u64 = 10 * BLOCK + 30_000;
 
 /// What each byte of the attached object may be: values since the last commit. None of one that is not attached yet.
 struct May(Option<Vec<Vec<u8>>>);
@@ -52,36 +52,40 @@ fn story(objects: &Objects, base: &mut May, own: &mut May) -> Result<(), ObjectE
     objects.write(at(2), 100_000, &data(&text(300, 2)))?;
     objects.commit(at(2))?;
     own.committed();
-    own.change(|bytes| bytes[MIB as usize..2 * MIB as usize].copy_from_slice(&text(MIB, 3)));
-    objects.write(at(2), MIB, &data(&text(MIB, 3)))?;
+    own.change(|bytes| {
+        bytes[(4 * BLOCK) as usize..(8 * BLOCK) as usize].copy_from_slice(&text(4 * BLOCK, 3))
+    });
+    objects.write(at(2), 4 * BLOCK, &data(&text(4 * BLOCK, 3)))?;
     objects.commit(at(2))?;
     own.committed();
-    own.change(|bytes| bytes.truncate(2 * MIB as usize + 8192));
+    own.change(|bytes| bytes.truncate(10 * BLOCK as usize + 8192));
     let at2 = in_epoch(at(2), 1);
-    objects.truncate(at2, 2 * MIB + 8192)?;
+    objects.truncate(at2, 10 * BLOCK + 8192)?;
     own.committed();
     own.change(|bytes| {
-        bytes.resize(2 * MIB as usize + 200_000, 0);
+        bytes.resize(10 * BLOCK as usize + 20_000, 0);
         bytes.extend(text(5000, 4));
     });
-    objects.write(at2, 2 * MIB + 200_000, &data(&text(5000, 4)))?;
+    objects.write(at2, 10 * BLOCK + 20_000, &data(&text(5000, 4)))?;
     objects.commit(at2)?;
     own.committed();
     base.change(|bytes| bytes[5000..9000].copy_from_slice(&text(4000, 5)));
     objects.write(at(1), 5000, &data(&text(4000, 5)))?;
     objects.commit(at(1))?;
     base.committed();
-    while let FillStep::Filled(_, _) = objects.fill_step(None) {}
+    // A snapshot of it.
+    objects.make(&[name(3)])?;
+    objects.attach(at(3), name(2))?;
     base.0 = None; // it may be gone
-    objects.remove(&[name(1)])
+    objects.set_trash_time(std::time::Duration::ZERO);
+    objects.remove(&[name(1)])?;
+    while let FillStep::Filled(_, _) = objects.fill_step(None) {}
+    Ok(())
 }
 
 /// The files, after the power was lost at this step.
 fn run(fault: Fault, seed: u64) -> (tempfile::TempDir, u64, May, May, Result<(), ObjectError>) {
-    let in_memory = tempfile::tempdir_in("/dev/shm").ok();
-    let dir = in_memory
-        .filter(|dir| Target::open_or_create(dir.path(), [0xc1; 16], &SeededEntropy::new(1)).is_ok());
-    let dir = dir.unwrap_or_else(|| tempfile::tempdir().unwrap());
+    let dir = quick_dir();
     let target = open(dir.path());
     put(target.objects(), 1, &text(LEN, 1));
     target.objects().settle_all(&dataserver::Settling::default());
@@ -118,6 +122,11 @@ fn a_loss_of_power_at_any_step_mixes_nothing_and_loses_nothing_committed() {
             target.objects().settle_all(&dataserver::Settling::default());
         }
         assert_eq!(target.objects().checksum_counts().damaged, 0, "step {step} seed {seed}");
-        assert_eq!(other_files(dir.path(), 2), [""; 0], "step {step} seed {seed}");
+        if base.0.is_some() {
+            target.objects().set_trash_time(std::time::Duration::ZERO);
+            target.objects().remove(&[name(1), name(3)]).unwrap();
+            fill(target.objects());
+            assert_eq!(other_files(dir.path(), 2), [""; 0], "step {step} seed {seed}");
+        }
     }
 }

@@ -1,23 +1,37 @@
-//! Random steps with a base, an object that is attached to it, and what both should be.
+//! Random steps: an object that is written to, snapshots that it leaves its bytes to, and what each should show.
 
 use dataserver::{FillStep, Place, Run};
 use host::{Entropy, SeededEntropy};
+use std::time::Duration;
 use wire::data::Piece;
 
 use super::*;
 
-const STORIES: u64 = 24;
+const STORIES: u64 = 12;
 const STEPS: u64 = 60;
-/// Length of the base at most: some regions.
-const LEN_MAX: u64 = 5 * MIB;
+/// Length of the first object at most: some regions.
+const LEN_MAX: u64 = 20 * BLOCK;
+
+/// An object, and what it shows.
+struct Shown {
+    inode: u64,
+    epoch: u32,
+    bytes: Vec<u8>,
+}
+
+impl Shown {
+    fn object(&self) -> ObjectRef {
+        in_epoch(at(self.inode), self.epoch)
+    }
+}
 
 struct Story {
     dir: tempfile::TempDir,
     target: Option<Arc<Target>>,
     entropy: SeededEntropy,
-    /// Bytes of objects 1 (the base) and 2.
-    bytes: [Vec<u8>; 2],
-    epochs: [u32; 2],
+    /// Snapshots, the oldest first; last what is written to.
+    all: Vec<Shown>,
+    next: u64,
 }
 
 fn write(bytes: &mut Vec<u8>, offset: u64, new: &[u8]) {
@@ -35,17 +49,16 @@ fn clear(bytes: &mut [u8], offset: u64, len: u64) {
 
 impl Story {
     fn begin(seed: u64) -> Self {
-        let (dir, entropy) = (tempfile::tempdir().unwrap(), SeededEntropy::new(seed));
+        let (dir, entropy) = (quick_dir(), SeededEntropy::new(seed));
         let target = open(dir.path());
-        let base = text(1 + entropy.u64() % LEN_MAX, seed);
-        put(target.objects(), 1, &base);
+        target.objects().set_trash_time(Duration::ZERO);
+        put(target.objects(), 1, &text(BLOCK + 1 + entropy.u64() % LEN_MAX, seed));
         if seed.is_multiple_of(3) {
-            target.objects().punch(at(1), MIB / 2, MIB).unwrap();
+            target.objects().punch(at(1), BLOCK / 2, 2 * BLOCK).unwrap();
         }
-        let base = get(target.objects(), 1).unwrap();
-        target.objects().make(&[name(2)]).unwrap();
-        target.objects().attach(at(2), name(1)).unwrap();
-        Self { dir, target: Some(target), entropy, bytes: [base.clone(), base], epochs: [0; 2] }
+        let bytes = get(target.objects(), 1).unwrap();
+        let all = vec![Shown { inode: 1, epoch: 0, bytes }];
+        Self { dir, target: Some(target), entropy, all, next: 2 }
     }
 
     fn objects(&self) -> &Objects {
@@ -56,121 +69,152 @@ impl Story {
         self.entropy.u64() % bound
     }
 
-    /// An offset: at the border of a region, or of a block, or anywhere.
+    /// An offset: at the border of a region, or anywhere.
     fn offset(&self) -> u64 {
-        let any = self.below(LEN_MAX + MIB);
-        match self.below(3) {
-            0 => any / MIB * MIB,
-            1 => any / 65_536 * 65_536,
-            _ => any,
+        let any = self.below(LEN_MAX + 3 * BLOCK);
+        if self.below(2) == 0 { any / BLOCK * BLOCK } else { any }
+    }
+
+    /// A snapshot: what is written to goes on as another object.
+    fn snapshot(&mut self) {
+        let last = self.all.last().unwrap();
+        let (base, bytes) = (name(last.inode), last.bytes.clone());
+        let shown = Shown { inode: self.next, epoch: 0, bytes };
+        self.next += 1;
+        self.objects().make(&[name(shown.inode)]).unwrap();
+        match self.objects().attach(shown.object(), base) {
+            Ok(()) => {}
+            Err(ObjectError::NotSupported) => {
+                let pieces = [Piece { from: 0, to: 0, len: shown.bytes.len() as u64 }];
+                let (objects, from) = (self.objects(), last.object());
+                objects.copy(shown.object(), objects, from, &pieces).unwrap();
+                // Holes at the end do not lengthen it.
+                objects.allocate(shown.object(), 0, shown.bytes.len() as u64).unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        }
+        self.all.push(shown);
+    }
+
+    fn remove_snapshot(&mut self) {
+        if self.all.len() > 1 {
+            let at = self.below(self.all.len() as u64 - 1) as usize;
+            let removed = self.all.remove(at);
+            self.objects().remove(&[name(removed.inode)]).unwrap();
         }
     }
 
     fn step(&mut self) {
-        let (which, offset) = (self.below(5).min(1), self.offset());
-        // Mostly the one that is attached.
-        let (place, len) = (if which == 0 { 0 } else { 1 }, 1 + self.below(3 * MIB));
-        let object = self.object(place);
-        match self.below(9) {
-            0 | 1 => {
+        let (offset, len) = (self.offset(), 1 + self.below(4 * BLOCK));
+        // A snapshot's object is written to when it has become that of a file again.
+        let which = match self.below(12) {
+            0 => self.below(self.all.len() as u64) as usize,
+            _ => self.all.len() - 1,
+        };
+        let object = self.all[which].object();
+        match self.below(12) {
+            0..=2 => {
+                let len = if self.below(2) == 0 { len } else { 1 + len % 5000 };
                 let new = text(len, offset);
                 self.objects().write(object, offset, &data(&new)).unwrap();
-                write(&mut self.bytes[place], offset, &new);
-            }
-            2 => {
-                let new = text(1 + len % 5000, offset);
-                self.objects().write(object, offset, &data(&new)).unwrap();
-                write(&mut self.bytes[place], offset, &new);
+                write(&mut self.all[which].bytes, offset, &new);
             }
             3 => {
                 self.objects().punch(object, offset, len).unwrap();
-                clear(&mut self.bytes[place], offset, len);
+                clear(&mut self.all[which].bytes, offset, len);
             }
             4 => {
                 self.objects().clear(object, offset, len).unwrap();
-                clear(&mut self.bytes[place], offset, len);
+                clear(&mut self.all[which].bytes, offset, len);
             }
             5 => {
                 // Once for each epoch.
-                self.epochs[place] += 1;
-                self.objects().truncate(self.object(place), offset).unwrap();
-                self.bytes[place].truncate(offset as usize);
+                self.all[which].epoch += 1;
+                self.objects().truncate(self.all[which].object(), offset).unwrap();
+                self.all[which].bytes.truncate(offset as usize);
             }
             6 => {
-                // Within the object, or from one to the other; a hole at its end would not lengthen it.
-                let (from, to) = (offset.min(2 * MIB), 3 * MIB + offset % MIB);
-                let room = (self.bytes[place].len() as u64).saturating_sub(to);
-                let piece = Piece { from, to, len: len.min(MIB / 2).min(room) };
-                let source = self.below(2) as usize;
-                self.objects().copy(object, self.objects(), self.object(source), &[piece]).unwrap();
-                let bytes = &self.bytes[source];
-                let end = (from + piece.len).min(bytes.len() as u64);
-                let copied = bytes[(from.min(end)) as usize..end as usize].to_vec();
+                // Within the object, or from one to another; a hole at its end would not lengthen it.
+                let (from, to) = (offset.min(8 * BLOCK), 9 * BLOCK + offset % BLOCK);
+                let room = (self.all[which].bytes.len() as u64).saturating_sub(to);
+                let piece = Piece { from, to, len: len.min(BLOCK).min(room) };
+                let source = &self.all[self.below(self.all.len() as u64) as usize];
+                self.objects().copy(object, self.objects(), source.object(), &[piece]).unwrap();
+                let end = (from + piece.len).min(source.bytes.len() as u64);
+                let copied = source.bytes[from.min(end) as usize..end as usize].to_vec();
+                let rest = piece.len - copied.len() as u64;
+                let bytes = &mut self.all[which].bytes;
                 if !copied.is_empty() {
-                    write(&mut self.bytes[place], to, &copied);
+                    write(bytes, to, &copied);
                 }
-                clear(&mut self.bytes[place], to + copied.len() as u64, piece.len - copied.len() as u64);
+                clear(bytes, to + copied.len() as u64, rest);
             }
             7 => match self.objects().fill_step(None) {
                 FillStep::Failed(name, error) => panic!("{name}: {error}"),
-                FillStep::Filled(..) | FillStep::Ended => {}
+                FillStep::Filled(..) | FillStep::Rests(_) | FillStep::Ended => {}
             },
+            8 => drop(fill(self.objects())),
+            9 => self.snapshot(),
+            10 => self.remove_snapshot(),
             _ => self.restart(),
         }
     }
 
-    fn object(&self, place: usize) -> ObjectRef {
-        in_epoch(at(place as u64 + 1), self.epochs[place])
-    }
-
-    /// The process ends, mostly after it has committed what it wrote.
+    /// The process ends, after it has committed what it wrote.
     fn restart(&mut self) {
-        for place in [0, 1] {
-            self.objects().commit(self.object(place)).unwrap();
+        for shown in &self.all {
+            self.objects().commit(shown.object()).unwrap();
         }
         self.target = None;
         self.target = Some(open(self.dir.path()));
+        self.objects().set_trash_time(Duration::ZERO);
+        self.objects().settle_all(&dataserver::Settling::default());
     }
 
     fn check(&self, what: &str) {
-        for (place, inode) in [(0, 1), (1, 2)] {
-            let (bytes, object) = (&self.bytes[place], self.object(place));
+        for shown in &self.all {
+            let (bytes, object, what) =
+                (&shown.bytes, shown.object(), format!("{what}: object {}", shown.inode));
             let found = get_in(self.objects(), object).unwrap();
-            assert!(found == *bytes, "{what}: object {inode}: {} {}", found.len(), bytes.len());
-            let (offset, len) = (self.offset(), self.below(2 * MIB) as usize);
+            assert!(found == *bytes, "{what}: {} {}", found.len(), bytes.len());
+            let (offset, len) = (self.offset(), self.below(8 * BLOCK) as usize);
+            let what = format!("{what} {offset} {len}");
             let read = self.objects().read(object, offset, len).unwrap();
             let end = bytes.len().min(offset as usize + len);
             let wanted = bytes.get(offset as usize..end).unwrap_or_default();
-            assert!(read.data == wanted, "{what}: {inode} {offset} {len}");
-            assert_eq!(read.at_end, offset as usize + len >= bytes.len(), "{what}: {inode} {offset} {len}");
+            assert!(read.data == wanted, "{what}");
+            assert_eq!(read.at_end, offset as usize + len >= bytes.len(), "{what}");
             let runs = self.objects().read_runs(object, offset, len).unwrap();
             let flat = runs.into_iter().flat_map(|run| match run {
                 Run::Data(data) => data.to_vec(),
                 Run::Hole(len) => vec![0; len as usize],
             });
-            assert!(flat.eq(wanted.iter().copied()), "{what}: runs of {inode} {offset} {len}");
+            assert!(flat.eq(wanted.iter().copied()), "{what}: runs");
             // All before the next data are zeros.
             let next = self.objects().seek(object, Place::Data, offset).unwrap().unwrap_or(u64::MAX);
             let zeros = bytes.get(offset as usize..(next as usize).min(bytes.len())).unwrap_or_default();
-            assert!(zeros.iter().all(|byte| *byte == 0), "{what}: data of {inode} before {next}");
+            assert!(zeros.iter().all(|byte| *byte == 0), "{what}: data before {next}");
         }
         assert_eq!(self.objects().checksum_counts().damaged, 0, "{what}");
     }
 }
 
 #[test]
-fn two_objects_are_as_if_the_one_had_been_copied_whatever_is_done_to_them() {
+fn each_object_is_as_if_it_had_been_copied_whatever_is_done_to_it_and_others() {
     for seed in 0..STORIES {
         let mut story = Story::begin(seed);
-        story.check(&format!("seed {seed}"));
         for step in 0..STEPS {
             story.step();
             story.check(&format!("seed {seed} step {step}"));
         }
+        while story.all.len() > 1 {
+            story.remove_snapshot();
+        }
         fill(story.objects());
-        assert_eq!(other_files(story.dir.path(), 2), [""; 0]);
-        story.check(&format!("seed {seed} filled"));
+        let last = story.all[0].inode;
+        assert_eq!(other_files(story.dir.path(), last), [""; 0], "seed {seed}");
+        story.check(&format!("seed {seed} alone"));
         story.restart();
-        story.check(&format!("seed {seed} filled, opened again"));
+        story.check(&format!("seed {seed} alone, opened again"));
     }
 }
