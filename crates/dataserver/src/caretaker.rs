@@ -31,6 +31,8 @@ const MEND_PAUSE: Duration = Duration::from_millis(100);
 const MENDS_AT_A_TIME: usize = 8;
 /// Interval of the looks for attached objects that are to be filled, and the pause after one that could not be.
 const FILL_AGAIN: Duration = Duration::from_secs(10);
+/// Pause after some hundred looks.
+const FILL_LOOK_PAUSE: Duration = Duration::from_millis(100);
 const FILL_PAUSE: Duration = Duration::from_secs(1);
 /// A scrub is not slower than this, so that a small target is not read for weeks.
 const SCRUB_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
@@ -204,7 +206,10 @@ async fn fill(server: Arc<DataServer>, target: Arc<Target>) {
                 sleep(time_of(bytes.max(STEP_BYTES_MIN), rate) * if is_busy { 2 } else { 1 }).await;
                 Some(name)
             }
-            FillStep::Rests(name) => name.next(),
+            FillStep::Rests(name) => {
+                sleep(FILL_LOOK_PAUSE).await;
+                name.next()
+            }
             FillStep::Failed(name, error) => {
                 tracing::debug!(target = %target.path().display(), %name, %error, "an attached object is not filled");
                 sleep(FILL_PAUSE).await;

@@ -8,6 +8,7 @@ use parking_lot::MutexGuard;
 use rustix::io::Errno;
 use wire::data::Piece;
 
+use crate::attached::Attached;
 use crate::checksums::{BLOCK, BlockSum, Changing, ZEROS};
 use crate::disk::Place;
 use crate::epoch::ObjectRef;
@@ -50,9 +51,11 @@ impl Objects {
         let _to_entered = self.enter(&to_object, to)?;
         let (from, to) = ((&from.name, &from_object), (&to.name, &to_object));
         let outcome = pieces.iter().try_for_each(|piece| {
-            source.own(from.0, from.1, piece.from..piece.from + piece.len)?;
             let range = piece.to..piece.to + piece.len;
-            self.changing(to.0, to.1, range, || self.copy_piece(source, from, to, *piece))
+            self.changing(to.0, to.1, range, || match from.1.attachment.get() {
+                None => self.copy_piece(source, from, to, *piece),
+                Some(attached) => self.copy_shown(source, from, &attached, to, *piece),
+            })
         });
         to_object.touch();
         outcome
@@ -72,6 +75,29 @@ impl Objects {
         let outcome = self.changing(&object.name, &open, offset..offset + len, zero);
         open.touch();
         outcome
+    }
+
+    /// Copies a piece of an attached object, by hand: its regions are in several files.
+    fn copy_shown(
+        &self,
+        source: &Objects,
+        from: Named<'_>,
+        attached: &Attached,
+        to: Named<'_>,
+        piece: Piece,
+    ) -> Result<(), ObjectError> {
+        let mut done = 0;
+        while done < piece.len {
+            let count = (piece.len - done).min(BUFFER_BYTES) as usize;
+            let read = source.read_attached(from.0, from.1, attached, piece.from + done, count, true)?;
+            if read.data.is_empty() {
+                return self.zero(to.0, to.1, piece.to + done, piece.len - done);
+            }
+            let copied = read.data.len() as u64;
+            self.write_open(to.0, to.1, piece.to + done, &read.data.into(), None)?;
+            done += copied;
+        }
+        Ok(())
     }
 
     /// Copies a piece of an object whose bytes there are its own, into one that is not attached there.

@@ -158,10 +158,11 @@ impl HeldDir {
         }
     }
 
-    /// Bytes that the file `name` takes on its disk.
+    /// Bytes of its disk that the removal of the file `name` frees: none, if the file has another name.
     pub(crate) fn allocated_bytes(&self, name: &str) -> io::Result<u64> {
         let stat = rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES))
+        let blocks = if stat.st_nlink > 1 { 0 } else { u64::try_from(stat.st_blocks).unwrap_or(0) };
+        Ok(blocks.saturating_mul(STAT_BLOCK_BYTES))
     }
 
     /// The text of the small file `name`.

@@ -43,7 +43,7 @@ mod trash;
 mod usage;
 
 pub use addition::{AdditionError, Additions, check_addition, is_same_directory, plain_path};
-pub use attached::FillStep;
+pub use attached::{FillStep, shown_bytes};
 pub use caretaker::{Checks, TargetChecks};
 pub use chain::{ChainMetrics, REFILL_RATE, RefillProgress};
 pub use checksums::{

@@ -132,6 +132,8 @@ impl Objects {
             let open = self.find(object.name)?;
             let _entered = self.enter(&open, object)?;
             self.begin_sums(&object.name, &open, offset)?;
+            let attached = open.attachment.get();
+            let _quiet = attached.as_ref().map(|attached| attached.quiet());
             let outcome = self.disk.allocate(&open.file, offset, len);
             open.touch();
             outcome.map_err(|e| self.trouble("allocate in", &object.name, e))?;

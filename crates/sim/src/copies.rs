@@ -1,6 +1,7 @@
 //! Whole data servers of a cluster: faults of their disks, and their rest: all chains are whole, members have the same
 //! bytes, and clients read what they wrote.
 
+use dataserver::shown_bytes;
 use store::StoreError;
 
 use crate::cluster::Cluster;
@@ -120,7 +121,7 @@ impl Cluster {
     /// A column that members of its chain have otherwise, or do not have.
     fn difference(&self) -> Result<Option<String>, StoreError> {
         for Column { name, chain, objects, .. } in self.columns()? {
-            let read = |object: &Object| (object.chain, std::fs::read(&object.path).unwrap_or_default());
+            let read = |object: &Object| (object.chain, shown_bytes(&object.path).unwrap_or_default());
             let objects: Vec<Option<(u64, Vec<u8>)>> =
                 objects.iter().map(|object| object.as_ref().map(read)).collect();
             let is_right = |object: &Option<(u64, Vec<u8>)>| {

@@ -37,25 +37,23 @@ fn a_clone_whose_disk_is_full_or_whose_client_dies_keeps_what_it_had() {
 
     // No room for the region: the write is refused in time, and the clone has what it had. It can be promoted.
     let other = disk.fill_but(RESERVE_BYTES + (200 << 10));
-    // What is there already, of one region after the other.
-    let write = |region: u64| {
-        let at = region * 256 + 7;
-        let dd = "dd if=/mnt/h/v/one of=/mnt/h/c/one bs=4096 count=1 conv=notrunc,fsync";
-        ash.spawn(&format!("{dd} skip={at} seek={at} 2>&1")).wait(MINUTES)
+    // What is there already, MiB by MiB: the data server asks its disk again after 32.
+    let write = |mib: u64| {
+        let dd = "dd if=/mnt/h/v/one of=/mnt/h/c/one bs=1M count=1 conv=notrunc,fsync";
+        ash.spawn(&format!("{dd} skip={mib} seek={mib} 2>&1")).wait(MINUTES)
     };
-    let regions = std::cell::Cell::new(0);
-    until("the data server has told its room", || {
-        regions.set(regions.get() + 1);
-        let said = write(regions.get());
+    let is_refused = |mib: &u64| {
+        let said = write(*mib);
         said.status != 0 && said.text.contains("No space left on device")
-    });
+    };
+    let refused = (0..MIB).find(is_refused).expect("a write is refused");
     whole("c");
     cluster.admin(&["volume", "promote", "/c", "--wait"]);
     for dir in ["c", "v", "v/.snapshot/base"] {
         whole(dir);
     }
     std::fs::remove_file(other).expect("the file of another program");
-    until("the write goes on", || write(regions.get()).status == 0);
+    until("the write goes on", || write(refused).status == 0);
     whole("c");
     whole("v");
 

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Attached, BASES_MAX, Bases, Map, Number, REGION_BYTES, base_files, map_file, numbers, suffixes};
-use crate::checksums;
-use crate::epoch::ObjectRef;
+use crate::checksums::{self, BlockSum};
+use crate::epoch::{Mark, ObjectRef};
 use crate::object::{ObjectName, OpenObject};
 use crate::objects::{ObjectError, Objects};
 
@@ -40,23 +40,21 @@ impl Objects {
             let is_same = attached.map.lock().bases()[0] == Some(base);
             return if is_same { Ok(()) } else { Err(ObjectError::NotSupported) };
         }
-        let is_plain = name != base && from.gate.mark().chain == open.gate.mark().chain;
-        if !is_plain || !is_empty || from.is_doubtful() || len > 0 && len < LEN_MIN {
+        let may_share = name != base && from.gate.mark().chain == open.gate.mark().chain;
+        if !may_share || !is_empty || from.is_doubtful() || len > 0 && len < LEN_MIN {
             return Err(ObjectError::NotSupported);
         }
         if len == 0 {
             return Ok(());
         }
-        // What its second name shows needs no change log.
-        from.touch();
-        self.sync(&base, &from)?;
-        let Some(sums) = from.sums.get() else { return Err(ObjectError::NotSupported) };
-        self.disk.sync_sums(&sums.0).map_err(|e| self.sums_sync_failed(&base, &from, &e))?;
         self.begin_sums(&name, &open, 0)?;
-        let attached = self.attach_names(&name, &base, &from, len)?;
+        let attached = self.attach_names((&name, &open), &base, &from, len)?;
         open.attachment.set(Some(Arc::new(attached)));
         // An object that has a length has its map, and its bases.
-        self.sync_directory(name.directory())?;
+        if let Err(error) = self.sync_directory(name.directory()) {
+            open.attachment.set(None);
+            return Err(error);
+        }
         let set = self.disk.set_len(&open.file, len);
         open.touch();
         set.map_err(|e| self.trouble("set the length of", &name, e))?;
@@ -67,7 +65,7 @@ impl Objects {
 
     fn attach_names(
         &self,
-        name: &ObjectName,
+        (name, open): (&ObjectName, &OpenObject),
         base: &ObjectName,
         from: &Arc<OpenObject>,
         len: u64,
@@ -79,7 +77,7 @@ impl Objects {
         let _name = self.name_lock(name).lock();
         self.check_not_removed(name)?;
         let bases = plan.bases;
-        let attached = self.make_names(name, plan)?;
+        let attached = self.make_names(name, open.gate.mark(), plan)?;
         drop(filling);
         self.attachments.all.lock().insert(*name, bases);
         Ok(attached)
@@ -98,15 +96,16 @@ impl Objects {
         plan.files.push((1, [base.path(), base.path() + checksums::SUFFIX]));
         let count = len.div_ceil(REGION_BYTES) as usize;
         let Some(of_base) = of_base else {
-            plan.regions = vec![1; count];
+            self.sync_base(base, from)?;
+            plan.regions = self.without_zeros(base, from, vec![1; count])?;
             return Ok(plan);
         };
         // A region has one base.
         let limit = of_base.map.lock().limit();
         if limit < len && !limit.is_multiple_of(REGION_BYTES) {
             self.own_some(base, from, of_base, limit / REGION_BYTES * REGION_BYTES..limit, u64::MAX)?;
-            self.sync(base, from)?;
         }
+        self.sync_base(base, from)?;
         let map = of_base.map.lock();
         let mut new = [0; BASES_MAX + 1];
         new[0] = 1;
@@ -120,13 +119,43 @@ impl Objects {
             plan.files.push((next, base_files(base, number)));
             new[usize::from(number)] = next;
         }
-        plan.regions.extend(map.regions().iter().map(|region| new[usize::from(*region)]));
-        plan.regions.resize(count, 1);
+        let mut regions: Vec<Number> = map.regions().iter().map(|region| new[usize::from(*region)]).collect();
+        drop(map);
+        regions.resize(count, 1);
+        plan.regions = self.without_zeros(base, from, regions)?;
         Ok(plan)
     }
 
+    /// Makes a base durable, with its sums: what its second name shows needs no change log.
+    fn sync_base(&self, base: &ObjectName, from: &OpenObject) -> Result<(), ObjectError> {
+        from.touch();
+        self.sync(base, from)?;
+        let Some(sums) = from.sums.get() else { return Err(ObjectError::NotSupported) };
+        self.disk.sync_sums(&sums.0).map_err(|e| self.sums_sync_failed(base, from, &e))
+    }
+
+    /// Regions of the first base that are zeros are the object's own: it is zeros there, and takes no room.
+    fn without_zeros(
+        &self,
+        base: &ObjectName,
+        from: &OpenObject,
+        mut regions: Vec<Number>,
+    ) -> Result<Vec<Number>, ObjectError> {
+        let Some(sums) = from.sums.get() else { return Ok(regions) };
+        let count = regions.len() as u64;
+        let each = sums.each(&*self.disk, 0, count, |block, sum| {
+            let region = &mut regions[block as usize];
+            if *region == 1 && sum == Ok(BlockSum::Zeros) {
+                *region = 0;
+            }
+            true
+        });
+        each.map_err(|e| self.trouble("read the sums of", base, e))?;
+        Ok(regions)
+    }
+
     /// Makes the second names of bases, and a map. The caller has the lock of the name.
-    fn make_names(&self, name: &ObjectName, plan: Plan) -> Result<Attached, ObjectError> {
+    fn make_names(&self, name: &ObjectName, mark: Mark, plan: Plan) -> Result<Attached, ObjectError> {
         let make = || {
             for suffix in suffixes() {
                 self.remove_if_there(&(name.path() + &suffix))?;
@@ -139,9 +168,14 @@ impl Objects {
             }
             let map = self.disk.create_file(root, &map_file(name))?;
             let map = Map::create(&*self.disk, map, plan.bases, plan.len, plan.regions)?;
-            self.open_bases(name, map)
+            self.open_bases(name, mark, map)
         };
-        make().map_err(|e| match e.kind() {
+        let made = make();
+        if made.is_err() {
+            // None without a map; what cannot be removed is so at the next start.
+            let _ = suffixes().try_for_each(|suffix| self.remove_if_there(&(name.path() + &suffix)));
+        }
+        made.map_err(|e| match e.kind() {
             // A file system without second names, or one that has given a base all that it can; or the base goes just now.
             io::ErrorKind::TooManyLinks
             | io::ErrorKind::PermissionDenied

@@ -32,20 +32,16 @@ pub enum FillStep {
 /// What is to be done for an object.
 enum Need {
     /// A base is to be copied.
-    Base(Number),
-    /// No region is of a base, or of any.
-    Nothing,
+    Copy(Number),
+    /// Bases that no region is of are to be dropped.
+    Drop,
 }
 
 impl Objects {
     /// Copies some of the attached object `from`, or of the next one after it that needs it, or ends its attachment. Blocks.
     #[must_use]
     pub fn fill_step(&self, from: Option<ObjectName>) -> FillStep {
-        let next: Vec<ObjectName> = {
-            let all = self.attachments.all.lock();
-            let from = from.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
-            all.range((from, std::ops::Bound::Unbounded)).take(LOOKS).map(|(name, _)| *name).collect()
-        };
+        let next = self.attachments.all.lock().from(from, LOOKS);
         let Some(last) = next.last().copied() else { return FillStep::Ended };
         for name in next {
             match self.check().and_then(|()| self.fill_some(name)) {
@@ -65,9 +61,11 @@ impl Objects {
         let Some(need) = self.need(&name)? else { return Ok(None) };
         let open = self.find(name)?;
         let Some(attached) = open.attachment.get() else { return Ok(None) };
+        // Writers do not wait for all that it has.
+        self.sync(&name, &open)?;
         let _filling = attached.filling.lock();
         let mut copied = 0;
-        if let Need::Base(number) = need {
+        if let Need::Copy(number) = need {
             let space = self.space()?;
             if attached.map.lock().count(number) > 0 {
                 if space.free < space.total / LEFT_FREE {
@@ -89,7 +87,7 @@ impl Objects {
             let [file, _] = base_files(name, number);
             // No name but this one, or, of one that was taken away below this server, none at all.
             if self.root.names_of(&file).map_err(|e| self.trouble("look at", name, e))? < 2 {
-                return Ok(Some(Need::Base(number)));
+                return Ok(Some(Need::Copy(number)));
             }
         }
         let open = self.open.lock().get(name);
@@ -98,7 +96,7 @@ impl Objects {
             known.iter().any(|number| map.count(*number) == 0)
         });
         if has_unused || known.is_empty() {
-            return Ok(Some(Need::Nothing));
+            return Ok(Some(Need::Drop));
         }
         if known.len() <= KEPT {
             return Ok(None);
@@ -106,7 +104,7 @@ impl Objects {
         let open = self.find(*name)?;
         let Some(attached) = open.attachment.get() else { return Ok(None) };
         let map = attached.map.lock();
-        Ok(known.into_iter().min_by_key(|number| map.count(*number)).map(Need::Base))
+        Ok(known.into_iter().min_by_key(|number| map.count(*number)).map(Need::Copy))
     }
 
     /// Removes the second names of bases that no region is of; without any base, the object is one like others. The caller
@@ -138,9 +136,9 @@ impl Objects {
         let fail = |e| self.trouble("end the attachment of", name, e);
         if is_full {
             self.remove_if_there(&map_file(name)).map_err(fail)?;
-            self.sync_directory(name.directory())?;
             open.attachment.set(None);
             self.attachments.all.lock().remove(name);
+            self.sync_directory(name.directory())?;
         }
         for number in unused {
             for file in base_files(name, number) {
@@ -148,9 +146,7 @@ impl Objects {
             }
             attached.bases.lock()[usize::from(number) - 1] = None;
             attached.map.lock().drop_base(number);
-            if let Some(bases) = self.attachments.all.lock().get_mut(name) {
-                bases[usize::from(number) - 1] = None;
-            }
+            self.attachments.all.lock().drop_base(name, number);
         }
         open.touch();
         Ok(())

@@ -10,7 +10,7 @@
 //!
 //! A word of 8 bytes at a multiple of 8 is never torn: no sector ends within it; nor within a base, or the header.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -50,8 +50,8 @@ pub(crate) struct Map {
     regions: Vec<Number>,
     /// Regions of each base, and the object's own.
     counts: [u64; BASES_MAX + 1],
-    /// Words that the file does not have yet, and whether it lacks the rest.
-    changed: BTreeSet<usize>,
+    /// Words that the file has otherwise, with its regions; and whether it has the rest otherwise.
+    changed: BTreeMap<usize, Vec<Number>>,
     head_is_changed: bool,
 }
 
@@ -67,17 +67,24 @@ pub(crate) struct OfBase {
 pub(crate) struct Changes {
     head: Option<[u8; HEAD_BYTES]>,
     words: Vec<(usize, [u8; WORD_BYTES])>,
+    /// What the file has in their places.
+    before: BTreeMap<usize, Vec<Number>>,
 }
 
 fn sum(number: usize, bytes: &[u8]) -> [u8; 4] {
     crc32c::crc32c_append(crc32c::crc32c(&(number as u64).to_le_bytes()), bytes).to_le_bytes()
 }
 
+/// Regions of a word, of so many.
+fn of_word(word: usize, len: usize) -> Range<usize> {
+    let first = word * WORD_REGIONS;
+    first..len.min(first + WORD_REGIONS)
+}
+
 /// The word with this number.
 fn word(regions: &[Number], number: usize) -> [u8; WORD_BYTES] {
     let mut bytes = [0; WORD_BYTES];
-    let first = number * WORD_REGIONS;
-    let of_word = &regions[first..regions.len().min(first + WORD_REGIONS)];
+    let of_word = &regions[of_word(number, regions.len())];
     bytes[..of_word.len()].copy_from_slice(of_word);
     let sum = sum(number, &bytes[..WORD_REGIONS]);
     bytes[WORD_REGIONS..].copy_from_slice(&sum);
@@ -152,7 +159,7 @@ impl Map {
         disk.write_all_at(&file, &bytes, at)?;
         disk.sync_file(&file)?;
         let counts = counts(&regions).ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Self { file, bases, limit, regions, counts, changed: BTreeSet::new(), head_is_changed: false })
+        Ok(Self { file, bases, limit, regions, counts, changed: BTreeMap::new(), head_is_changed: false })
     }
 
     /// The map in `file`; none: it is damaged. `len`: the length of the object.
@@ -183,7 +190,7 @@ impl Map {
             return Ok(None);
         }
         let mut map =
-            Self { file, bases, limit, regions, counts, changed: BTreeSet::new(), head_is_changed: false };
+            Self { file, bases, limit, regions, counts, changed: BTreeMap::new(), head_is_changed: false };
         // What was cut off before the end of the last process is not the object's any more.
         map.shorten(len);
         Ok(Some(map))
@@ -238,11 +245,13 @@ impl Map {
         let len = self.regions.len();
         let bound = |region| usize::try_from(region).unwrap_or(usize::MAX).min(len);
         for region in bound(regions.start)..bound(regions.end) {
-            let base = std::mem::take(&mut self.regions[region]);
+            let base = self.regions[region];
             if base > 0 {
+                let word = region / WORD_REGIONS;
+                self.changed.entry(word).or_insert_with(|| self.regions[of_word(word, len)].to_vec());
+                self.regions[region] = 0;
                 self.counts[usize::from(base)] -= 1;
                 self.counts[0] += 1;
-                self.changed.insert(region / WORD_REGIONS);
             }
         }
     }
@@ -265,14 +274,30 @@ impl Map {
     /// What is to be written to the file, after the object's data were synced.
     pub(crate) fn take_changes(&mut self) -> Changes {
         let head = std::mem::take(&mut self.head_is_changed).then(|| head(&self.bases, self.limit));
-        let words = std::mem::take(&mut self.changed).into_iter();
-        Changes { head, words: words.map(|number| (number, word(&self.regions, number))).collect() }
+        let before = std::mem::take(&mut self.changed);
+        let words = before.keys().map(|number| (*number, word(&self.regions, *number))).collect();
+        Changes { head, words, before }
     }
 
-    /// Takes changes back that were not written.
+    /// Takes changes back that were not written: they are to be written later.
     pub(crate) fn put_back(&mut self, changes: Changes) {
         self.head_is_changed |= changes.head.is_some();
-        self.changed.extend(changes.words.into_iter().map(|(number, _)| number));
+        self.changed.extend(changes.before);
+    }
+
+    /// Goes back to what the file has, after changes were not written: the data of regions may be lost. What was cut off
+    /// stays cut off.
+    pub(crate) fn go_back(&mut self, changes: Changes) {
+        self.put_back(changes);
+        let len = self.regions.len();
+        for (word, before) in std::mem::take(&mut self.changed) {
+            for (region, base) in of_word(word, len).zip(before) {
+                self.counts[usize::from(self.regions[region])] -= 1;
+                self.counts[usize::from(base)] += 1;
+                self.regions[region] = base;
+            }
+        }
+        self.set(self.limit.div_ceil(REGION_BYTES)..u64::MAX);
     }
 
     /// A handle of the file, for [`Changes::write`] without a lock of the map.
@@ -355,6 +380,12 @@ mod tests {
         map.shorten(31 * REGION_BYTES - 8);
         assert_eq!(next(&map, 30, None).unwrap().range.end, 31 * REGION_BYTES - 8);
         assert!(map.take_changes().head.is_some() && map.take_changes().is_empty());
+        // A sync that failed may have lost data: of what was set since the file was written.
+        map.set(30..31);
+        let changes = map.take_changes();
+        assert!(next(&map, 30, None).is_none());
+        map.go_back(changes);
+        assert_eq!((next(&map, 30, None).unwrap().base, map.count(4)), (4, 1));
         let len = file().metadata().unwrap().len();
         for at in 0..len {
             let mut byte = [0];

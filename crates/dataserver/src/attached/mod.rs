@@ -18,9 +18,11 @@
 
 mod attach;
 mod fill;
+mod index;
 mod map;
 mod own;
 mod read;
+mod shown;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use tokio::sync::Notify;
 
 use crate::checksums::{self, SumFile};
@@ -37,29 +40,23 @@ use crate::object::{ObjectName, OpenObject};
 use crate::objects::{ObjectError, Objects};
 
 pub use fill::FillStep;
+use index::Index;
 use map::{BASES_MAX, Bases, Map, Number, REGION_BYTES, SUFFIX as MAP_SUFFIX, read_bases};
+pub use shown::shown_bytes;
 
 /// The attached objects of a target.
 #[derive(Default)]
 pub(crate) struct Attachments {
-    /// Each with its bases.
-    all: Mutex<BTreeMap<ObjectName, Bases>>,
+    all: Mutex<Index>,
     /// There is one more.
     news: Notify,
-}
-
-/// A base of an open object.
-#[derive(Debug)]
-struct Base {
-    name: ObjectName,
-    /// Its file and sums, by their second names.
-    object: Arc<OpenObject>,
 }
 
 /// What an open object is attached to.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    bases: Mutex<[Option<Arc<Base>>; BASES_MAX]>,
+    /// Files and sums of its bases, by their second names.
+    bases: Mutex<[Option<Arc<OpenObject>>; BASES_MAX]>,
     map: Mutex<Map>,
     /// Held while regions are copied, and during changes of the object's data.
     filling: Mutex<()>,
@@ -86,14 +83,14 @@ impl Attachment {
 }
 
 impl Attached {
-    fn base(&self, number: Number) -> Option<Arc<Base>> {
+    fn base(&self, number: Number) -> Option<Arc<OpenObject>> {
         self.bases.lock()[usize::from(number) - 1].clone()
     }
 }
 
 impl Attachments {
     fn contains(&self, name: &ObjectName) -> bool {
-        self.all.lock().contains_key(name)
+        self.all.lock().get(name).is_some()
     }
 
     /// Waits until there is one more.
@@ -138,16 +135,14 @@ impl Objects {
         }
     }
 
-    /// Opens what an object is attached to, by its second names. `NotFound`: a base that it needs is not there.
-    fn open_bases(&self, name: &ObjectName, map: Map) -> io::Result<Attached> {
-        let mut bases = <[Option<Arc<Base>>; BASES_MAX]>::default();
+    /// Opens what an object with this mark is attached to. `NotFound`: a base that it needs is not there.
+    fn open_bases(&self, name: &ObjectName, mark: Mark, map: Map) -> io::Result<Attached> {
+        let mut bases = <[Option<Arc<OpenObject>>; BASES_MAX]>::default();
         for number in numbers().filter(|number| map.count(*number) > 0) {
-            let place = usize::from(number) - 1;
-            let Some(base) = map.bases()[place] else { continue };
             let [file, sums] = base_files(name, number).map(|file| self.root.open_file(&file));
-            let object = OpenObject::new(file?, Mark::default());
-            let _ = object.sums.set(SumFile(sums?));
-            bases[place] = Some(Arc::new(Base { name: base, object: Arc::new(object) }));
+            let base = OpenObject::new(file?, mark);
+            let _ = base.sums.set(SumFile(sums?));
+            bases[usize::from(number) - 1] = Some(Arc::new(base));
         }
         Ok(Attached { bases: Mutex::new(bases), map: Mutex::new(map), filling: Mutex::default() })
     }
@@ -164,21 +159,24 @@ impl Objects {
         let len = self.len_of(name, object)?;
         // It has nothing of its bases, as when the power went before it was attached.
         if len == 0 {
-            self.attachments.all.lock().remove(name);
             let files: Vec<String> = suffixes().map(|suffix| name.path() + &suffix).collect();
-            return self.remove_leftover(&files).map_err(fail);
+            self.remove_leftover(&files).map_err(fail)?;
+            self.attachments.all.lock().remove(name);
+            return Ok(());
         }
-        let found = match self.root.open_file(&map_file(name)) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            map => Map::read(&*self.disk, map.map_err(fail)?, len).map_err(fail)?,
-        };
-        match found.map(|map| self.open_bases(name, map)) {
-            Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => Err(fail(e)),
-            Some(Ok(attached)) => {
+        let map = self.root.open_file(&map_file(name)).and_then(|map| Map::read(&*self.disk, map, len));
+        let opened = map.and_then(|map| match map {
+            Some(map) => self.open_bases(name, object.gate.mark(), map).map(Some),
+            None => Ok(None),
+        });
+        match opened {
+            Ok(Some(attached)) => {
                 object.attachment.set(Some(Arc::new(attached)));
                 Ok(())
             }
-            Some(Err(_)) | None => self.lose_attached(name).and(Err(ObjectError::Lost)),
+            Ok(None) => self.lose_attached(name).and(Err(ObjectError::Lost)),
+            Err(e) if is_loss(&e) => self.lose_attached(name).and(Err(ObjectError::Lost)),
+            Err(e) => Err(fail(e)),
         }
     }
 
@@ -189,10 +187,10 @@ impl Objects {
             "the map of an object's regions, or a base, is damaged or gone: the object is lost here, and is in the trash as \
              NAME.damaged. Check the disk (dmesg, smartctl); if its file has no copies, restore it from a backup or a snapshot"
         );
-        self.attachments.all.lock().remove(name);
         for suffix in [String::new(), checksums::SUFFIX.to_owned()].into_iter().chain(suffixes()) {
             self.take_file(name, &suffix, &format!("{name}.damaged{suffix}"))?;
         }
+        self.attachments.all.lock().remove(name);
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.sync_directory(name.directory())
     }
@@ -207,28 +205,40 @@ impl Objects {
 
     /// Takes the files of a removed object's attachment to the trash, beside it. The caller has the lock of its name.
     pub(crate) fn remove_attachment(&self, name: &ObjectName) -> Result<(), ObjectError> {
-        if self.attachments.all.lock().remove(name).is_none() {
-            return Ok(());
+        if self.attachments.contains(name) {
+            suffixes().try_for_each(|suffix| self.take_file(name, &suffix, &format!("{name}{suffix}")))?;
+            self.attachments.all.lock().remove(name);
         }
-        suffixes().try_for_each(|suffix| self.take_file(name, &suffix, &format!("{name}{suffix}")))
+        Ok(())
+    }
+
+    /// Removes what is left of the attachment of an object that had the name before. The caller has the lock of the name.
+    pub(crate) fn remove_old_attachment(&self, name: &ObjectName) -> io::Result<()> {
+        if self.root.contains(&map_file(name))? {
+            suffixes().try_for_each(|suffix| self.remove_if_there(&(name.path() + &suffix)))?;
+            self.attachments.all.lock().remove(name);
+        }
+        Ok(())
     }
 
     /// Learns of the attachments that an earlier process has left, among these files of the target; removes those without
     /// an object, or without a map, and bases that the map does not name.
     pub(crate) fn find_attachments(&self, files: Vec<(ObjectName, FileKind)>) -> io::Result<()> {
-        for (name, kind) in files {
-            let found = match self.root.open_file(&map_file(&name)) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-                map => Some(read_bases(&*self.disk, &map?)?),
-            };
-            let found = if self.root.contains(&name.path())? { found } else { None };
-            match (kind, found) {
-                (FileKind::Map, Some(bases)) => drop(self.attachments.all.lock().insert(name, bases)),
-                (FileKind::Base(number), Some(bases)) if bases[usize::from(number) - 1].is_some() => {}
-                // One that is damaged may need it: it is found to be so when the object is opened.
-                (FileKind::Base(_), Some(bases)) if bases == Bases::default() => {}
-                (FileKind::Map, None) => self.remove_leftover(&[map_file(&name)])?,
-                (FileKind::Base(number), _) => self.remove_leftover(&base_files(&name, number))?,
+        let mut by_object = BTreeMap::<ObjectName, Vec<FileKind>>::new();
+        files.into_iter().for_each(|(name, kind)| by_object.entry(name).or_default().push(kind));
+        for (name, kinds) in by_object {
+            let is_attached = kinds.contains(&FileKind::Map) && self.root.contains(&name.path())?;
+            // Of a damaged map none is known: it is found to be so when the object is opened.
+            let map = || self.root.open_file(&map_file(&name)).and_then(|map| read_bases(&*self.disk, &map));
+            let bases = is_attached.then(|| map().unwrap_or_default());
+            for kind in kinds {
+                match (kind, bases) {
+                    (FileKind::Map, Some(bases)) => self.attachments.all.lock().insert(name, bases),
+                    (FileKind::Base(number), Some(bases))
+                        if bases[usize::from(number) - 1].is_some() || bases == Bases::default() => {}
+                    (FileKind::Map, None) => self.remove_leftover(&[map_file(&name)])?,
+                    (FileKind::Base(number), _) => self.remove_leftover(&base_files(&name, number))?,
+                }
             }
         }
         Ok(())
@@ -240,6 +250,11 @@ impl Objects {
             removed => removed,
         })
     }
+}
+
+/// True if a map or a base is not there, or cannot be read.
+fn is_loss(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::IO.raw_os_error())
 }
 
 /// Kind of a file of an attachment.

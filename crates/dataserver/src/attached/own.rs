@@ -4,18 +4,34 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use wire::data::Piece;
 
 use super::map::OfBase;
-use super::{Attached, Base, Number, REGION_BYTES, numbers};
+use super::{Attached, Number, REGION_BYTES, numbers};
 use crate::checksums::{BLOCK, BLOCK_BYTES};
 use crate::object::{ObjectName, ObjectStat, OpenObject};
-use crate::objects::{ObjectError, Objects};
+use crate::objects::{ObjectError, Objects, answer_to};
+
+/// True if a block is damaged in the object, too, after this error of its base: with copies another member may have it
+/// whole. Without, what cannot be read now may be read later.
+fn is_carried_over(open: &OpenObject, error: ObjectError) -> bool {
+    match error {
+        ObjectError::Damaged => true,
+        ObjectError::Io => open.gate.mark().chain != 0,
+        _ => false,
+    }
+}
 
 /// Copied at a time.
 const RUN_BYTES: u64 = 1 << 20;
 
 impl Attached {
+    /// While it is held no region is copied, and the object's time is not set back after that.
+    pub(crate) fn quiet(&self) -> MutexGuard<'_, ()> {
+        self.filling.lock()
+    }
+
     /// True if the byte at `at` is that of a base.
     pub(crate) fn is_of_base(&self, at: u64) -> bool {
         self.map.lock().next_of_base(at..at + 1, 1, None).is_some()
@@ -89,7 +105,7 @@ impl Objects {
         let modified_ns = open.stat().map_err(fail)?.modified_ns;
         self.take_room(range.end - range.start)?;
         let copied = match self.copy_of_base(name, open, &base, &range) {
-            Err(ObjectError::Damaged | ObjectError::Io) => self.copy_blocks(name, open, &base, &range),
+            Err(error) if is_carried_over(open, error) => self.copy_blocks(name, open, &base, &range),
             copied => copied,
         };
         open.touch();
@@ -97,6 +113,8 @@ impl Objects {
         copied?;
         set.map_err(fail)?;
         attached.map.lock().set(range.start / REGION_BYTES..range.end.div_ceil(REGION_BYTES));
+        // Again: a sync in between has not seen the entries.
+        open.touch();
         Ok(())
     }
 
@@ -104,14 +122,14 @@ impl Objects {
         &self,
         name: &ObjectName,
         open: &Arc<OpenObject>,
-        base: &Base,
+        base: &Arc<OpenObject>,
         range: &Range<u64>,
     ) -> Result<(), ObjectError> {
         // What the kernel copies is not looked at, and a region that is doubtful after a crash would be summed as it is.
         let len = range.end - range.start;
-        self.read_blocks(&base.name, &base.object, range.start, len as usize, true)?;
+        self.read_blocks(name, base, range.start, len as usize, true)?;
         let piece = Piece { from: range.start, to: range.start, len };
-        self.copy_piece(self, (&base.name, &base.object), (name, open), piece)
+        self.copy_piece(self, (name, base), (name, open), piece)
     }
 
     /// Copies regions with damaged or unreadable blocks, block by block. They are damaged in the object, too: another member
@@ -120,15 +138,15 @@ impl Objects {
         &self,
         name: &ObjectName,
         open: &Arc<OpenObject>,
-        base: &Base,
+        base: &Arc<OpenObject>,
         range: &Range<u64>,
     ) -> Result<(), ObjectError> {
         for at in range.clone().step_by(BLOCK_BYTES) {
             let block = at..range.end.min(at + BLOCK);
             match self.copy_of_base(name, open, base, &block) {
-                Err(ObjectError::Damaged | ObjectError::Io) => {
+                Err(error) if is_carried_over(open, error) => {
                     let mut buffer = self.pool.take((block.end - block.start) as usize);
-                    let read = self.disk.read_at(&base.object.file, &mut buffer, at).unwrap_or(0);
+                    let read = self.disk.read_at(&base.file, &mut buffer, at).unwrap_or(0);
                     self.put_damaged(name, open, at / BLOCK, &buffer[..read])?;
                 }
                 copied => copied?,
@@ -184,25 +202,23 @@ impl Objects {
         let _filling = attached.as_ref().map(|attached| attached.filling.lock());
         let shortened = self.shorten_summed(name, open, &mut open.writing.lock(), len);
         open.touch();
-        if let (Ok(()), Some(attached)) = (&shortened, &attached) {
+        if let Some(attached) = &attached {
+            // Also after a failure: its file may be shorter by now.
+            let len = self.len_of(name, open)?;
             attached.map.lock().shorten(len);
+            open.touch();
         }
         shortened
     }
 
     /// Copies bytes of an object that are about to change to those that are attached to it.
     fn before_base_changes(&self, base: &ObjectName, range: &Range<u64>) -> Result<(), ObjectError> {
-        let attached: Vec<ObjectName> = {
-            let all = self.attachments.all.lock();
-            if all.is_empty() {
-                return Ok(());
-            }
-            all.iter().filter(|(_, bases)| bases.contains(&Some(*base))).map(|(name, _)| *name).collect()
-        };
+        let attached = self.attachments.all.lock().objects_of(base);
         for name in &attached {
             // On the disk, before the base has other bytes there.
             let keep = |open: Arc<OpenObject>| {
                 self.own(name, &open, range.clone())?;
+                open.touch();
                 self.sync(name, &open)
             };
             match self.find(*name).and_then(keep) {
@@ -228,8 +244,11 @@ impl Objects {
         };
         let synced =
             sync().and_then(|()| if changes.is_empty() { Ok(()) } else { changes.write(&*self.disk, &file) });
-        if synced.is_err() {
-            attached.map.lock().put_back(changes);
+        match &synced {
+            Ok(()) => {}
+            // The kernel may have dropped pages; clients send again what they had not committed.
+            Err(error) if answer_to(error) == ObjectError::NoSpace => attached.map.lock().go_back(changes),
+            Err(_) => attached.map.lock().put_back(changes),
         }
         synced
     }

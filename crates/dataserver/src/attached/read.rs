@@ -29,7 +29,7 @@ impl Objects {
         let mut at = offset;
         while at < end {
             let of_base = attached.map.lock().next_of_base(at..end, u64::MAX, None);
-            let (to, base) = match of_base {
+            let (to, base) = match &of_base {
                 Some(of_base) if of_base.range.start == at => {
                     (of_base.range.end, attached.base(of_base.base))
                 }
@@ -38,7 +38,14 @@ impl Objects {
             };
             let wanted = (to - at) as usize;
             let read = match base {
-                Some(base) => self.read_blocks(&base.name, &base.object, at, wanted, verifies)?,
+                Some(base) => {
+                    let read = self.read_blocks(name, &base, at, wanted, verifies);
+                    // They were copied meanwhile, and the base may have other bytes by now.
+                    if attached.map.lock().next_of_base(at..end, u64::MAX, None) != of_base {
+                        continue;
+                    }
+                    read?
+                }
                 None => self.read_blocks(name, open, at, wanted, verifies)?,
             };
             if to == end && data.is_empty() && read.data.len() == wanted {

@@ -192,6 +192,8 @@ impl Objects {
                 std::cmp::Ordering::Greater => self.shorten(&name, &open, len),
                 // What it gets is zeros, which have no sums.
                 std::cmp::Ordering::Less => {
+                    let attached = open.attachment.get();
+                    let _quiet = attached.as_ref().map(|attached| attached.quiet());
                     let mut changing = open.writing.lock();
                     self.note_change(&name, &mut changing, 0..1, false)?;
                     let set = self.disk.set_len(&open.file, len);
@@ -216,7 +218,11 @@ impl Objects {
     /// later.
     pub(crate) fn tell_time(&self, name: ObjectName, told_ns: u64) -> Result<(), ObjectError> {
         match self.find(name) {
-            Ok(open) => open.tell_time(told_ns).map_err(|e| self.trouble("set the time of", &name, e)),
+            Ok(open) => {
+                let attached = open.attachment.get();
+                let _quiet = attached.as_ref().map(|attached| attached.quiet());
+                open.tell_time(told_ns).map_err(|e| self.trouble("set the time of", &name, e))
+            }
             // A removed object's time is never reported again.
             Err(ObjectError::Stale | ObjectError::Lost) => Ok(()),
             Err(error) => Err(error),

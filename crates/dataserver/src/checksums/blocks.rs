@@ -51,7 +51,7 @@ impl Objects {
         let blocks = len.len().div_ceil(BLOCK);
         let mut states = Vec::new();
         let blocks = first..blocks.min(first.saturating_add(count));
-        self.own(&name, &open, blocks.start * BLOCK..blocks.end * BLOCK)?;
+        self.own(&name, &open, blocks.start.saturating_mul(BLOCK)..blocks.end.saturating_mul(BLOCK))?;
         for block in blocks {
             let _alone = open.writing.lock();
             states.push(self.state_of(&name, &open, block)?);

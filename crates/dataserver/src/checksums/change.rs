@@ -237,6 +237,7 @@ impl Objects {
             }
             _ => {}
         }
+        self.remove_old_attachment(name).map_err(|e| self.trouble("remove the old bases of", name, e))?;
         self.note_whole(name, chain)
     }
 

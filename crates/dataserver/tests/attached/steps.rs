@@ -1,6 +1,6 @@
 //! Random steps: an object that is written to, snapshots that it leaves its bytes to, and what each should show.
 
-use dataserver::{FillStep, Place, Run};
+use dataserver::{FillStep, Place, Run, shown_bytes};
 use host::{Entropy, SeededEntropy};
 use std::time::Duration;
 use wire::data::Piece;
@@ -166,6 +166,10 @@ impl Story {
             self.objects().commit(shown.object()).unwrap();
         }
         self.target = None;
+        for Shown { inode, bytes, .. } in &self.all {
+            let by_files = shown_bytes(&file(self.dir.path(), *inode, "")).unwrap();
+            assert!(by_files == *bytes, "object {inode}, by its files");
+        }
         self.target = Some(open(self.dir.path()));
         self.objects().set_trash_time(Duration::ZERO);
         self.objects().settle_all(&dataserver::Settling::default());
