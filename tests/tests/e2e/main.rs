@@ -50,6 +50,7 @@ mod reflink;
 mod repair;
 mod rolling;
 mod service_addresses;
+mod shared_regions;
 mod sizes;
 mod snapshots;
 mod space_used;

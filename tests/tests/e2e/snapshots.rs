@@ -357,7 +357,7 @@ fn a_volume_is_rolled_back_while_the_leader_is_killed() {
     cluster.heorot(0, &["volume", "create", "/v"]);
     cluster.mount(&ash, 0, "vers=4.2");
     ash.run(
-        "cd /mnt/h/v; mkdir many d; for n in $(seq 400); do echo $n >many/$n; done; cp -r many d/
+        "cd /mnt/h/v; mkdir many d; for n in $(seq 250); do echo $n >many/$n; done; cp -r many d/
          head -c 4000000 /dev/urandom >big; head -c 2000000 /dev/urandom >gone; sync",
     );
     let then = shown(&ash, "/mnt/h/v");
@@ -365,7 +365,7 @@ fn a_volume_is_rolled_back_while_the_leader_is_killed() {
     for round in 0..2 {
         ash.run(
             "cd /mnt/h/v; dd if=/dev/urandom of=big bs=4096 count=9 seek=50 conv=notrunc,fsync status=none; rm gone
-             rm -r d; mv many other; for n in $(seq 300); do echo new >other/new$n; echo more >>other/$n; done
+             rm -r d; mv many other; for n in $(seq 200); do echo new >other/new$n; echo more >>other/$n; done
              head -c 3000000 /dev/urandom >made; sync",
         );
         assert_ne!(shown(&ash, "/mnt/h/v"), then);

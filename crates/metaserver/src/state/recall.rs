@@ -247,6 +247,9 @@ impl ClientState {
             }
             let view = self.machine.view().ok()?;
             out.retain(|(_, state)| matches!(read::state(&*view, *state), Ok(Some(_))));
+            if !out.is_empty() {
+                tokio::time::sleep(ASK_AGAIN).await; // each may have been refused at once, such as without a leader
+            }
         }
         out.is_empty().then_some(files)
     }
