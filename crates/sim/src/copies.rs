@@ -85,6 +85,9 @@ impl Cluster {
 
     /// Waits until all chains are whole; reads all records, and compares the members.
     pub(crate) fn copies_come_to_rest(&mut self) -> Result<(), String> {
+        if self.shared.data.has_snapshots {
+            self.snapshots_come_to_rest()?;
+        }
         if self.shared.data.is_operated {
             self.operators_come_to_rest()?;
         }

@@ -97,9 +97,12 @@ fn a_damaged_block_of_the_base_is_damaged_in_the_object_and_no_other_byte_is() {
     assert_eq!(get(objects, 2).unwrap(), bytes);
 }
 
+/// What is done to the files of object 2, and its name.
+type Harm = (&'static str, fn(&Path));
+
 #[test]
 fn an_object_whose_map_or_base_is_damaged_or_gone_is_lost_and_in_the_trash() {
-    let harms: [(&str, fn(&Path)); 6] = [
+    let harms: [Harm; 6] = [
         ("a word", |dir| flip(&file(dir, 2, ".regions"), 330)),
         ("the header", |dir| flip(&file(dir, 2, ".regions"), 30)),
         ("the base's name", |dir| flip(&file(dir, 2, ".regions"), 70)),

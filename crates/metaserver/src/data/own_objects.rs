@@ -153,7 +153,8 @@ impl Data {
         self.attributes(Command::CopiedObjects { inode, copy, epoch: file.epoch }).await?;
         tracing::debug!(
             inode = inode.0,
-            bytes = file.size, attached = attached.len(),
+            bytes = file.size,
+            attached = attached.len(),
             "a snapshot shows the objects of a file: it goes on with others, attached to them or copied"
         );
         Ok(())
