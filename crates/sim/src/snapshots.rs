@@ -1,6 +1,6 @@
 //! Snapshots that an operator makes and removes while clients write: files leave their objects to them, and go on with copies.
 
-use namespace::{VolumeId, read};
+use namespace::{InodeId, read};
 
 use crate::cluster::Cluster;
 use crate::rng::Rng;
@@ -38,7 +38,7 @@ impl Cluster {
 
     fn has_snapshots(&self) -> bool {
         let Some((_, member)) = self.newest() else { return true };
-        let left = read::snapshots(&member.store.now(), VolumeId(1));
+        let left = read::snapshots(&member.store.now(), InodeId::ROOT.volume());
         left.map_or(true, |left| !left.is_empty())
     }
 
