@@ -92,6 +92,12 @@ impl SmallDisk {
     pub fn mend(&self) {
         run(Command::new("umount").arg(&self.path));
         let image = self.image.as_ref().expect("an ext4");
+        // The kernel lets go of the image a moment later.
+        let is_used = || {
+            let used = Command::new("losetup").arg("-j").arg(image).output().expect("losetup runs");
+            !used.stdout.is_empty()
+        };
+        crate::copies::until("nothing uses the image any more", || !is_used());
         // Status 1: errors were corrected.
         let checked = Command::new("e2fsck").arg("-fy").arg(image).output().expect("e2fsck runs");
         assert!(checked.status.code().is_some_and(|code| code <= 1), "{checked:?}");
