@@ -29,10 +29,11 @@ const MEND_AGAIN: Duration = Duration::from_secs(10);
 const MEND_PAUSE: Duration = Duration::from_millis(100);
 /// Blocks of a target that are mended at a time: clients' reads that wait for others have places, too.
 const MENDS_AT_A_TIME: usize = 8;
-/// Interval of the looks for attached objects that are to be filled, and the pause after one that could not be.
+/// Interval of the looks for attached objects that are to be filled.
 const FILL_AGAIN: Duration = Duration::from_secs(10);
 /// Pause after some hundred looks.
 const FILL_LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// Pause after an object that could not be filled.
 const FILL_PAUSE: Duration = Duration::from_secs(1);
 /// A scrub is not slower than this, so that a small target is not read for weeks.
 const SCRUB_BYTES_PER_SECOND_MIN: u64 = 1 << 20;

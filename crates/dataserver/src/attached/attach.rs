@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Attached, BASES_MAX, Bases, Map, Number, REGION_BYTES, base_files, map_file, numbers, suffixes};
 use crate::checksums::{self, BlockSum};
+use crate::disk::Place;
 use crate::epoch::{Mark, ObjectRef};
 use crate::object::{ObjectName, OpenObject};
 use crate::objects::{ObjectError, Objects};
@@ -51,13 +52,17 @@ impl Objects {
         let attached = self.attach_names((&name, &open), &base, &from, len)?;
         open.attachment.set(Some(Arc::new(attached)));
         // An object that has a length has its map, and its bases.
-        if let Err(error) = self.sync_directory(name.directory()) {
+        let set_len =
+            || self.disk.set_len(&open.file, len).map_err(|e| self.trouble("set the length of", &name, e));
+        if let Err(error) = self.sync_directory(name.directory()).and_then(|()| set_len()) {
+            // It is empty, and nothing of its bases may show when it gets bytes otherwise.
+            let _name = self.name_lock(&name).lock();
             open.attachment.set(None);
+            self.remove_names(&name);
+            self.attachments.all.lock().remove(&name);
             return Err(error);
         }
-        let set = self.disk.set_len(&open.file, len);
         open.touch();
-        set.map_err(|e| self.trouble("set the length of", &name, e))?;
         self.sync_by(&name, &open, |file| self.disk.sync_all(file))?;
         self.attachments.news.notify_one();
         Ok(())
@@ -97,13 +102,13 @@ impl Objects {
         let count = len.div_ceil(REGION_BYTES) as usize;
         let Some(of_base) = of_base else {
             self.sync_base(base, from)?;
-            plan.regions = self.without_zeros(base, from, vec![1; count])?;
+            plan.regions = self.without_holes(base, from, vec![1; count])?;
             return Ok(plan);
         };
         // A region has one base.
         let limit = of_base.map.lock().limit();
         if limit < len && !limit.is_multiple_of(REGION_BYTES) {
-            self.own_some(base, from, of_base, limit / REGION_BYTES * REGION_BYTES..limit, u64::MAX)?;
+            self.own_some(base, from, of_base, limit / REGION_BYTES * REGION_BYTES..limit, u64::MAX, None)?;
         }
         self.sync_base(base, from)?;
         let map = of_base.map.lock();
@@ -122,7 +127,7 @@ impl Objects {
         let mut regions: Vec<Number> = map.regions().iter().map(|region| new[usize::from(*region)]).collect();
         drop(map);
         regions.resize(count, 1);
-        plan.regions = self.without_zeros(base, from, regions)?;
+        plan.regions = self.without_holes(base, from, regions)?;
         Ok(plan)
     }
 
@@ -134,24 +139,48 @@ impl Objects {
         self.disk.sync_sums(&sums.0).map_err(|e| self.sums_sync_failed(base, from, &e))
     }
 
-    /// Regions of the first base that are zeros are the object's own: it is zeros there, and takes no room.
-    fn without_zeros(
+    /// Regions that are holes of the first base are the object's own: it has holes there, too. The sums must say so, as well:
+    /// lost bytes of a file are a hole, and lost bytes of a sum file are sums of zeros.
+    fn without_holes(
         &self,
         base: &ObjectName,
         from: &OpenObject,
         mut regions: Vec<Number>,
     ) -> Result<Vec<Number>, ObjectError> {
         let Some(sums) = from.sums.get() else { return Ok(regions) };
-        let count = regions.len() as u64;
-        let each = sums.each(&*self.disk, 0, count, |block, sum| {
-            let region = &mut regions[block as usize];
-            if *region == 1 && sum == Ok(BlockSum::Zeros) {
-                *region = 0;
+        let (count, mut holes, mut at) = (regions.len() as u64, Vec::new(), 0);
+        while at < count {
+            let data = self.disk.seek(&from.file, Place::Data, at * REGION_BYTES);
+            let data =
+                data.map_err(|e| self.trouble("seek in", base, e))?.map_or(count, |data| data / REGION_BYTES);
+            holes.push(at..data.min(count));
+            if data >= count {
+                break;
             }
-            true
-        });
-        each.map_err(|e| self.trouble("read the sums of", base, e))?;
+            let hole = self.disk.seek(&from.file, Place::Hole, data * REGION_BYTES);
+            let hole = hole.map_err(|e| self.trouble("seek in", base, e))?;
+            at = hole.map_or(count, |hole| hole.div_ceil(REGION_BYTES)).max(data + 1);
+        }
+        for hole in holes.into_iter().filter(|hole| !hole.is_empty()) {
+            let each = sums.each(&*self.disk, hole.start, hole.end - hole.start, |block, sum| {
+                let region = &mut regions[block as usize];
+                if *region == 1 && sum == Ok(BlockSum::Zeros) {
+                    *region = 0;
+                }
+                true
+            });
+            each.map_err(|e| self.trouble("read the sums of", base, e))?;
+        }
         Ok(regions)
+    }
+
+    /// Removes what an attempt has made. What cannot be removed is so when the object is opened, or at the next start.
+    fn remove_names(&self, name: &ObjectName) {
+        for suffix in suffixes() {
+            if let Err(error) = self.remove_if_there(&(name.path() + &suffix)) {
+                self.trouble("remove the bases of", name, error);
+            }
+        }
     }
 
     /// Makes the second names of bases, and a map. The caller has the lock of the name.
@@ -172,8 +201,7 @@ impl Objects {
         };
         let made = make();
         if made.is_err() {
-            // None without a map; what cannot be removed is so at the next start.
-            let _ = suffixes().try_for_each(|suffix| self.remove_if_there(&(name.path() + &suffix)));
+            self.remove_names(name);
         }
         made.map_err(|e| match e.kind() {
             // A file system without second names, or one that has given a base all that it can; or the base goes just now.

@@ -71,7 +71,7 @@ impl Objects {
                 if space.free < space.total / LEFT_FREE {
                     return Err(ObjectError::NoSpace);
                 }
-                copied = self.own_of_base(&name, &open, &attached, 0..u64::MAX, STEP_BYTES, Some(number))?;
+                copied = self.own_some(&name, &open, &attached, 0..u64::MAX, STEP_BYTES, Some(number))?;
             }
         }
         self.drop_bases(&name, &open, &attached)?;

@@ -51,23 +51,12 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let Some(attached) = open.attachment.get() else { return Ok(()) };
         let _filling = attached.filling.lock();
-        self.own_some(name, open, &attached, range, u64::MAX).map(drop)
+        self.own_some(name, open, &attached, range, u64::MAX, None).map(drop)
     }
 
-    /// [`Objects::own`] of at most about `most` bytes; the caller has `filling`. Returns how many were copied.
+    /// [`Objects::own`] of at most about `most` bytes, and of one base alone, if it is given; the caller has `filling`. Returns
+    /// how many were copied.
     pub(super) fn own_some(
-        &self,
-        name: &ObjectName,
-        open: &Arc<OpenObject>,
-        attached: &Attached,
-        range: Range<u64>,
-        most: u64,
-    ) -> Result<u64, ObjectError> {
-        self.own_of_base(name, open, attached, range, most, None)
-    }
-
-    /// [`Objects::own_some`] of one base alone, if it is given.
-    pub(super) fn own_of_base(
         &self,
         name: &ObjectName,
         open: &Arc<OpenObject>,
@@ -177,11 +166,11 @@ impl Objects {
             false => range.end / REGION_BYTES,
         };
         if first_whole >= end_whole {
-            self.own_some(name, open, &attached, range, u64::MAX)?;
+            self.own_some(name, open, &attached, range, u64::MAX, None)?;
             return change();
         }
-        self.own_some(name, open, &attached, range.start..first_whole * REGION_BYTES, u64::MAX)?;
-        self.own_some(name, open, &attached, end_whole * REGION_BYTES..range.end, u64::MAX)?;
+        self.own_some(name, open, &attached, range.start..first_whole * REGION_BYTES, u64::MAX, None)?;
+        self.own_some(name, open, &attached, end_whole * REGION_BYTES..range.end, u64::MAX, None)?;
         let done = change()?;
         attached.map.lock().set(first_whole..end_whole);
         Ok(done)

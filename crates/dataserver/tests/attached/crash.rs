@@ -1,5 +1,5 @@
 //! Loss of power at each step: what was committed is there, and the rest is as it was before or after, byte by byte; never
-//! the bytes of another object, nor zeros that nobody wrote.
+//! the bytes of another object, nor zeros that were never written.
 
 use super::volatile_disk::{Fault, VolatileDisk};
 use super::*;

@@ -97,6 +97,28 @@ fn a_damaged_block_of_the_base_is_damaged_in_the_object_and_no_other_byte_is() {
     assert_eq!(get(objects, 2).unwrap(), bytes);
 }
 
+/// A zeroed sector of a sum file says that its blocks are zeros, as holes are.
+#[test]
+fn a_base_with_lost_sums_shows_no_zeros_in_place_of_its_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path());
+    let objects = target.objects();
+    put(objects, 1, &text(4 * BLOCK, 1));
+    objects.write(at(1), 8 * BLOCK, &data(&text(BLOCK, 2))).unwrap();
+    objects.settle_all(&dataserver::Settling::default());
+    let sums = File::options().write(true).open(file(dir.path(), 1, ".sums")).unwrap();
+    sums.write_all_at(&[0; 8], 64 + 2 * 8).unwrap();
+    objects.make(&[name(2)]).unwrap();
+    objects.attach(at(2), name(1)).unwrap();
+    let read = |block: u64| objects.read(at(2), block * BLOCK, BLOCK as usize).map(|read| read.data.to_vec());
+    assert_eq!(read(2), Err(ObjectError::Damaged));
+    assert!(read(1).unwrap() == text(4 * BLOCK, 1)[BLOCK as usize..2 * BLOCK as usize]);
+    assert!(read(8).unwrap() == text(BLOCK, 2) && read(6).unwrap() == vec![0; BLOCK as usize]);
+    // A hole is one there, too.
+    let next = objects.seek(at(2), dataserver::Place::Data, 5 * BLOCK).unwrap();
+    assert!(next == Some(8 * BLOCK) || next == Some(5 * BLOCK), "{next:?}: by a file system without holes");
+}
+
 /// What is done to the files of object 2, and its name.
 type Harm = (&'static str, fn(&Path));
 

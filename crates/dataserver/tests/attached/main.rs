@@ -201,3 +201,14 @@ fn what_cannot_be_attached_is_to_be_copied() {
     assert_eq!(other_files(dir.path(), 2), [""; 0], "they are in the trash, with the object");
     assert_eq!(get(objects, 1).unwrap(), text(2 * MIB, 1));
 }
+
+#[test]
+fn a_target_of_the_format_before_is_read_and_gets_this_one() {
+    let dir = tempfile::tempdir().unwrap();
+    put(open(dir.path()).objects(), 1, b"bytes");
+    let identity = dir.path().join("target.toml");
+    let now = std::fs::read_to_string(&identity).unwrap();
+    std::fs::write(&identity, now.replace("format = 3", "format = 2")).unwrap();
+    assert_eq!(get(open(dir.path()).objects(), 1).unwrap(), b"bytes");
+    assert_eq!(std::fs::read_to_string(&identity).unwrap(), now);
+}

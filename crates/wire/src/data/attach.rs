@@ -11,7 +11,7 @@ xdr_struct! {
     pub struct Args {
         /// The object.
         pub handle: Bytes,
-        /// The other one, which is on the same chain, or without copies on the same target. Nobody writes to it.
+        /// The other one, which is on the same chain, or without copies on the same target. No call changes it.
         pub base: ObjectEntry,
     }
 }
