@@ -108,17 +108,16 @@ impl Objects {
         open.gate.replace(|stored| {
             let has_data =
                 || open.stat().map(|stat| stat.len > 0).map_err(|e| self.trouble("look at", &name, e));
-            let new = match stored.after_make(epoch) {
-                Placement::Past => return Err(ObjectError::StaleEpoch),
-                Placement::IfEmpty(_) if has_data()? => return Err(ObjectError::StaleEpoch),
-                Placement::Stays(same) if same == stored => return Ok(stored),
-                Placement::Stays(new) | Placement::IfEmpty(new) => new,
+            match stored.after_make(epoch) {
+                Placement::Past => Err(ObjectError::StaleEpoch),
+                Placement::IfEmpty(_) if has_data()? => Err(ObjectError::StaleEpoch),
+                Placement::Stays(same) if same == stored => Ok(stored),
+                Placement::Stays(new) | Placement::IfEmpty(new) => self.store_mark(&name, &open, new),
                 Placement::Anew(new) => {
                     self.set_length(name, 0)?;
-                    new
+                    self.store_mark_of_shortened(&name, &open, new)
                 }
-            };
-            self.store_mark(&name, &open, new)
+            }
         })
     }
 

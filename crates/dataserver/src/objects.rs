@@ -367,7 +367,7 @@ impl Objects {
             if open.file.metadata().map_err(fail)?.len() > len {
                 self.shorten(&name, &open, len)?;
             }
-            self.store_mark(&name, &open, mark)
+            self.store_mark_of_shortened(&name, &open, mark)
         })
     }
 

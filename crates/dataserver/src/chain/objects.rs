@@ -74,7 +74,7 @@ impl Objects {
                 Some(Placement::IfEmpty(_)) if has_data()? => Err(ObjectError::StaleEpoch),
                 Some(Placement::Anew(new)) => {
                     self.set_length(name, 0)?;
-                    self.store_mark(&name, &open, new)
+                    self.store_mark_of_shortened(&name, &open, new)
                 }
                 Some(Placement::IfEmpty(_) | Placement::Stays(_)) | None => Ok(stored),
             }

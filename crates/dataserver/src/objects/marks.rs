@@ -32,6 +32,18 @@ impl Objects {
         }
     }
 
+    /// Stores a mark that says that the object was shortened: after that is durable. Else a loss of power could leave the
+    /// mark and the former length, and the same call again would do nothing.
+    pub(crate) fn store_mark_of_shortened(
+        &self,
+        name: &ObjectName,
+        open: &OpenObject,
+        mark: Mark,
+    ) -> Result<Mark, ObjectError> {
+        self.sync(name, open)?;
+        self.store_mark(name, open, mark)
+    }
+
     /// Stores the mark of an object, durably, with its data.
     pub(crate) fn store_mark(
         &self,

@@ -269,3 +269,60 @@ fn no_loss_of_power_makes_a_damaged_block_sound_or_a_rewritten_one_damaged() {
         }
     }
 }
+
+/// Object 0 as a server's call of this epoch names it, on a chain.
+fn of_epoch(number: u32, chain: u64) -> ObjectRef {
+    let ObjectRef { name, epoch } = at(0);
+    ObjectRef { name, epoch: Epoch { chain, call: CallEpoch::Server(number, 0), ..epoch } }
+}
+
+/// Checks that `work` on an object of 140,000 bytes cuts off those from `len` on for good if it is done again after a
+/// loss of power in the midst of it.
+fn check_cut_short(len: u64, call: ObjectRef, work: impl Fn(&Objects) -> Result<(), ObjectError>) {
+    const LEN: u64 = 140_000;
+    let dir_with_object = || {
+        let dir = quick_dir();
+        let target = open(dir.path());
+        target.objects().make_of_calls(&[of_epoch(1, 5)]).unwrap();
+        target.objects().write(of_epoch(1, 5), 0, &data(&text(LEN, 1))).unwrap();
+        dir
+    };
+    let opening = {
+        let dir = dir_with_object();
+        let disk = Arc::new(VolatileDisk::new(dir.path(), Fault::Never));
+        open_on(dir.path(), disk.clone(), 512);
+        disk.operations()
+    };
+    for seed in 0..8 {
+        for step in opening.. {
+            let dir = dir_with_object();
+            let disk = Arc::new(VolatileDisk::new(dir.path(), Fault::PowerFrom(step)));
+            let target = open_on(dir.path(), disk.clone(), 512);
+            let outcome = work(target.objects());
+            drop(target);
+            disk.crash(seed);
+
+            let target = open(dir.path());
+            work(target.objects()).unwrap();
+            target.objects().write(call, LEN, &data(b"end")).unwrap();
+            let found = target.objects().read(call, len, (LEN - len) as usize).unwrap().data.to_vec();
+            assert!(found.iter().all(|byte| *byte == 0), "power lost after {step} operations, seed {seed}");
+            if outcome.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+/// What is done once for an epoch is not noted as done before it is durable: seed 62 of copies.
+#[test]
+fn a_truncation_that_a_loss_of_power_cut_short_is_done_when_it_comes_again() {
+    let call = of_epoch(2, 5);
+    check_cut_short(70_000, call, |objects| objects.truncate(call, 70_000));
+}
+
+#[test]
+fn data_of_an_earlier_placement_do_not_come_back_with_a_loss_of_power() {
+    let call = of_epoch(2, 6);
+    check_cut_short(0, call, |objects| objects.make_of_calls(&[call]));
+}

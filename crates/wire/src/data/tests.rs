@@ -196,7 +196,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 21);
+    assert_eq!(Procedure::ALL.len(), 22);
 }
 
 #[test]
