@@ -157,20 +157,29 @@ impl Metaserver {
         let failed = |status| std::io::Error::other(format!("read the clients: {status:?}"));
         self.state.learn_lapsed().map_err(failed)?;
         self.cluster.learn_living_targets().await;
-        let programs = Programs::new(vec![
-            Arc::new(Nfs4Program(Arc::clone(self))),
-            Arc::new(crate::nfs3::Nfs3Program(Arc::clone(self))),
-            Arc::new(crate::mount3::MountProgram(Arc::clone(self))),
-            Arc::new(Authenticated(Arc::new(crate::cluster_program::ClusterProgram(Arc::clone(self))))),
-        ]);
         let server = Server::start_on(
             &*self.cluster.network,
             address,
-            programs,
+            self.programs(),
             Limits::default(),
             Arc::clone(&self.metrics),
         )
         .await?;
+        self.begin_background();
+        Ok(server)
+    }
+
+    // Not async, as the next: so all that they start is compiled with this crate, once, and not with each that calls serve.
+    fn programs(self: &Arc<Self>) -> Programs {
+        Programs::new(vec![
+            Arc::new(Nfs4Program(Arc::clone(self))),
+            Arc::new(crate::nfs3::Nfs3Program(Arc::clone(self))),
+            Arc::new(crate::mount3::MountProgram(Arc::clone(self))),
+            Arc::new(Authenticated(Arc::new(crate::cluster_program::ClusterProgram(Arc::clone(self))))),
+        ])
+    }
+
+    fn begin_background(self: &Arc<Self>) {
         let mut background = self.background.lock();
         background.push(tokio::spawn(Arc::clone(&self.data).run_deferred()));
         background.push(tokio::spawn(Arc::clone(&self.data).settle_files()));
@@ -192,7 +201,6 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.cluster).adopt_chains()));
         background.push(tokio::spawn(Arc::clone(&self.cluster).compare_clocks()));
         background.push(tokio::spawn(Arc::clone(&self.admission).recall_when_exports_change()));
-        Ok(server)
     }
 
     /// Ends the background tasks. The server that [`Metaserver::serve`] returned must be stopped separately.

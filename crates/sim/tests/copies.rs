@@ -12,7 +12,8 @@ const SEEDS: Seeds = Seeds { always: 100, while_others_run: 500 };
 
 /// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 23] = [
-    6, 23, 29, 31, 35, 60, 62, 83, 175, 206, 289, 290, 315, 339, 369, 426, 474, 876, 948, 1601, 1865, 5376, 5413,
+    6, 23, 29, 31, 35, 60, 62, 83, 175, 206, 289, 290, 315, 339, 369, 426, 474, 876, 948, 1601, 1865, 5376,
+    5413,
 ];
 
 #[test]

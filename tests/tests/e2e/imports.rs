@@ -20,7 +20,7 @@ fn sh(dir: &Path, script: &str) -> String {
 }
 
 /// Makes an image, with the sums of its files in it, and its tar.
-fn make(lab: &Lab) -> (PathBuf, Vec<u8>) {
+pub(crate) fn image_of(lab: &Lab) -> (PathBuf, Vec<u8>) {
     let image = lab.folder().join("image");
     std::fs::create_dir(&image).expect("a folder");
     sh(
@@ -28,7 +28,7 @@ fn make(lab: &Lab) -> (PathBuf, Vec<u8>) {
         &format!(
             "mkdir -p boot etc; head -c 3000000 /dev/urandom >boot/vmlinuz-1; head -c 6000000 /dev/urandom >boot/initrd.img-1
              for n in $(seq {FILES}); do echo file $n >etc/$n; done
-             find boot etc -type f | sort | xargs sha256sum >sums; tar -cf ../image.tar ."
+             find boot etc -type f | sort | xargs sha256sum >sums; tar --sort=name -cf ../image.tar ."
         ),
     );
     let tar = std::fs::read(lab.folder().join("image.tar")).expect("a tar");
@@ -36,20 +36,20 @@ fn make(lab: &Lab) -> (PathBuf, Vec<u8>) {
 }
 
 /// Begins an import of which this many bytes have come.
-fn begin(cluster: &Metaservers, n: usize, tar: &[u8], version: &str) -> Child {
+pub(crate) fn begin(cluster: &Metaservers, n: usize, tar: &[u8], version: &str) -> Child {
     let mut import = cluster.begin_heorot(n, &["boot", "image", "import", "-", version]);
     import.stdin.as_mut().expect("a pipe").write_all(tar).expect("it is taken");
     import
 }
 
-fn said(import: Child) -> (bool, String) {
+pub(crate) fn said(import: Child) -> (bool, String) {
     let output = import.wait_with_output().expect("an end");
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
 /// All of a version is there.
 #[track_caller]
-fn has(client: &Client, version: &str) {
+pub(crate) fn has(client: &Client, version: &str) {
     let found = client.run_within(
         MINUTES,
         &format!("cd /mnt/h/boot/images/tiny/.snapshot/{version}; sha256sum --quiet -c sums; ls etc | wc -l"),
@@ -63,7 +63,7 @@ fn an_import_ends_with_its_client_or_its_metaserver_and_the_next_makes_the_versi
     let stage = |what: &str| println!("{:6.1} s: {what}", began.elapsed().as_secs_f64());
     let lab = Lab::open();
     let mut cluster = Metaservers::start(&lab, 3, 2, 1);
-    let (image, tar) = make(&lab);
+    let (image, tar) = image_of(&lab);
     let source = image.display().to_string();
     let import = |cluster: &Metaservers, n, version: &str| {
         cluster.heorot(n, &["boot", "image", "import", &source, &format!("tiny@{version}")])
@@ -134,7 +134,7 @@ fn an_import_that_finds_the_disks_full_says_so_and_the_next_goes_on() {
     let lab = Lab::open();
     let disk = SmallDisk::mount(&lab.folder().join("group/ds0/target"), "300m");
     let cluster = Metaservers::start(&lab, 1, 1, 1);
-    let (image, _) = make(&lab);
+    let (image, _) = image_of(&lab);
     let source = image.display().to_string();
     let other = disk.fill_but(60 << 20);
     sh(&image, "head -c 100000000 /dev/zero >large");

@@ -27,6 +27,7 @@ mod exports;
 mod failover;
 mod faulty_clones;
 mod faulty_disks;
+mod faulty_imports;
 mod follow;
 mod fsx;
 mod full_disk;

@@ -344,6 +344,10 @@ fn refused(path: &[u8], error: FileError) -> AdminError {
         FileError::Permission => AdminError::Invalid(format!(
             "{path} is the root of another volume, which an import does not touch"
         )),
+        FileError::Stale | FileError::NoEntry => AdminError::Invalid(format!(
+            "{path}, or its directory, was removed by another client, or its volume was (heorot volume list). No version is \
+             made; import it again"
+        )),
         other => server_failed(other),
     }
 }
