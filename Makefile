@@ -134,13 +134,13 @@ digest-cost:
 soak: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_SOAK_HOURS=$(or $(HOURS),8) cargo test -p tests --test e2e crash_rounds:: -- --ignored --nocapture
 
-# Needs nothing of the machine; CI always runs the first 300, 150 of metaservers and 100 of copies.
+# Needs nothing of the machine; CI always runs the first 300, 150 of metaservers and 70 of copies.
 sim:
 	HEOROT_SIM_SEEDS=$(or $(SEEDS),20000) HEOROT_SIM_FIRST=$(or $(FIRST),301) \
 		cargo test --release -p sim --test seeds -- --nocapture
 	HEOROT_SIM_METASERVERS_SEEDS=$(or $(METASERVERS),2000) HEOROT_SIM_FIRST=$(or $(FIRST),151) \
 		cargo test --release -p sim --test metaservers -- --nocapture
-	HEOROT_SIM_COPIES_SEEDS=$(or $(COPIES),1000) HEOROT_SIM_FIRST=$(or $(FIRST),101) \
+	HEOROT_SIM_COPIES_SEEDS=$(or $(COPIES),1000) HEOROT_SIM_FIRST=$(or $(FIRST),71) \
 		cargo test --release -p sim --test copies -- --nocapture
 
 # KILLS of them under each of six kinds of work, ROUNDS of two clients that must agree.

@@ -18,7 +18,7 @@ pub fn make_source_tree() -> &'static str {
 const MAKE_SOURCE_TREE: &str = r##"
 rm -rf /tmp/tree /tmp/tree.tar; mkdir /tmp/tree
 perl -e '
-    my ($files, $folders, $sum, $calls) = (160, 20, 0, "");
+    my ($files, $folders, $sum, $calls) = (80, 8, 0, "");
     for my $i (0 .. $files - 1) {
         my $folder = sprintf "/tmp/tree/part%02d", $i % $folders;
         mkdir $folder;
@@ -56,7 +56,7 @@ diff -r /tmp/tree tree
 (cd /tmp/tree; find . | sort) >/tmp/names; (cd tree; find . | sort) | diff /tmp/names -
 make -s -C tree -j2
 tree/program | diff tree/expected -
-[ $(find tree -name part.o | wc -l) = 20 ]
+[ $(find tree -name part.o | wc -l) = 8 ]
 make -s -C tree -j2 -q
 tar -cf /dev/null tree
 rm -rf tree

@@ -8,13 +8,11 @@ use common::{Seeds, run_all, run_found};
 use sim::Scenario;
 
 /// Seeds in CI. `make sim` goes on behind those that always run.
-const SEEDS: Seeds = Seeds { always: 100, while_others_run: 500 };
+const SEEDS: Seeds = Seeds { always: 70, while_others_run: 500 };
 
-/// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
-const FOUND: [u64; 23] = [
-    6, 23, 29, 31, 35, 60, 62, 83, 175, 206, 289, 290, 315, 339, 369, 426, 474, 876, 948, 1601, 1865, 5376,
-    5413,
-];
+/// Seeds that once found a defect, run again with each change beside those that always run; docs/simulation.md describes the
+/// defects.
+const FOUND: [u64; 16] = [83, 175, 206, 289, 290, 315, 339, 369, 426, 474, 876, 948, 1601, 1865, 5376, 5413];
 
 #[test]
 fn what_was_found_once_is_not_found_again() {

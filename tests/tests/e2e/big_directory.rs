@@ -1,6 +1,6 @@
 //! One very large directory, through a real client: created, looked up, listed and removed by four processes.
 //!
-//! 4,000 entries by default; HEOROT_DIRECTORY_ENTRIES sets the number (`make directory ENTRIES=1000000`).
+//! 2,000 entries by default; HEOROT_DIRECTORY_ENTRIES sets the number (`make directory ENTRIES=1000000`).
 //! Prints a table of the durations.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ const DIR: &str = "/mnt/h/big";
 fn one_directory_holds_very_many_entries() {
     let entries: u32 = match std::env::var("HEOROT_DIRECTORY_ENTRIES") {
         Ok(text) => text.parse().unwrap_or_else(|e| panic!("HEOROT_DIRECTORY_ENTRIES={text}: {e}")),
-        Err(_) => 4000,
+        Err(_) => 2000,
     };
     let slow = Duration::from_secs(120) + entries * Duration::from_millis(10);
     let lab = Lab::open();

@@ -13,8 +13,9 @@ fn a_client_of_4_2_does_everyday_work_and_moves_data_straight_to_and_from_the_da
     everyday("vers=4.2");
 }
 
+/// The commands are for `make clients`: they differ from those of 4.2 in nothing but what 4.1 has not got.
 #[test]
-fn a_client_of_4_1_does_everyday_work_and_moves_data_straight_to_and_from_the_data_servers() {
+fn a_client_of_4_1_moves_data_straight_to_and_from_the_data_servers() {
     everyday("vers=4.1");
 }
 
@@ -51,15 +52,20 @@ fn everyday(version: &str) {
     work(&client, &scripts::read_by_four("/mnt/other/four"));
     work(&client, "umount /mnt/other; rm -r /mnt/h/four");
 
-    let rest = traffic(&cluster, "source tree and commands", || {
-        work(&client, &scripts::source_tree("/mnt/h/tree"));
-        work(&client, &scripts::same_as_local("/mnt/h/same"));
-    });
     if straight {
         for (what, traffic) in [("writing", &writing), ("reading", &reading)] {
             let fall_back = traffic.metaserver;
             assert_eq!(fall_back, FileBytes::default(), "{what}: the client fell back to the metaserver");
         }
+    }
+    if version == "vers=4.1" && std::env::var_os("HEOROT_KERNEL").is_none() {
+        return;
+    }
+    let rest = traffic(&cluster, "source tree and commands", || {
+        work(&client, &scripts::source_tree("/mnt/h/tree"));
+        work(&client, &scripts::same_as_local("/mnt/h/same"));
+    });
+    if straight {
         // Small files are inline data at the metaserver; most bytes of the commands are in large files.
         assert!(rest.metaserver.written > 0 && rest.straight().written > rest.metaserver.written, "{rest:?}");
     }

@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::*;
 
+const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
+const REGION: u64 = 64 << 10;
 
 /// A disk on which nothing can be written, with this error; 0: it works.
 #[derive(Default)]
@@ -95,6 +97,54 @@ fn a_damaged_block_of_the_base_is_damaged_in_the_object_and_no_other_byte_is() {
     // It is mended by a write, as any block.
     objects.write(at(2), MIB + 65_536, &data(&bytes[MIB as usize + 65_536..][..65_536])).unwrap();
     assert_eq!(get(objects, 2).unwrap(), bytes);
+}
+
+/// A disk that cannot read the file with this inode.
+#[derive(Default)]
+struct Unreadable(AtomicU64);
+
+impl Unreadable {
+    fn check(&self, file: &File) -> io::Result<()> {
+        let is_bad = file.metadata()?.ino() == self.0.load(Ordering::Relaxed);
+        if is_bad { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
+    }
+}
+
+impl Disk for Unreadable {
+    fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.check(file)?;
+        SystemDisk.read_at(file, buffer, offset)
+    }
+
+    fn copy(&self, from: &File, from_at: u64, to: &File, to_at: u64, len: usize) -> io::Result<usize> {
+        self.check(from)?;
+        SystemDisk.copy(from, from_at, to, to_at, len)
+    }
+}
+
+#[test]
+fn a_base_that_cannot_be_read_takes_none_of_its_own_bytes_from_the_object() {
+    let disk = Arc::new(Unreadable::default());
+    let (dir, target, mut bytes) = attached(disk.clone());
+    let objects = target.objects();
+    let own = MIB..MIB + REGION;
+    bytes[own.start as usize..own.end as usize].fill(7);
+    objects.write(at(2), own.start, &data(&vec![7; REGION as usize])).unwrap();
+    objects.commit(at(2)).unwrap();
+    disk.0.store(file(dir.path(), 1, "").metadata().unwrap().ino(), Ordering::Relaxed);
+    let read = |offset: u64| objects.read(at(2), offset, 100).map(|read| read.data.to_vec());
+    assert_eq!(read(own.start), Ok(vec![7; 100]));
+    for offset in [0, own.end, 3 * MIB - 100] {
+        read(offset).expect_err("the base cannot be read");
+        objects.write(at(2), offset + 5, &data(b"new")).expect_err("the region cannot be copied");
+    }
+    assert_eq!(read(own.start), Ok(vec![7; 100]), "it goes on serving what it has");
+    drop(target);
+    // As after another try of the disk, or in another machine.
+    let target = open(dir.path());
+    assert!(get(target.objects(), 2).unwrap() == bytes, "nothing of a refused write, and no zeros");
+    fill(target.objects());
+    assert!(get(target.objects(), 2).unwrap() == bytes);
 }
 
 /// A zeroed sector of a sum file says that its blocks are zeros, as holes are.

@@ -6,6 +6,7 @@ mod boot;
 mod broken;
 mod chains;
 mod clients;
+mod clone_data;
 mod clones;
 mod cluster;
 mod counted;
