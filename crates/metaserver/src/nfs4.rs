@@ -164,7 +164,7 @@ impl Nfs4 for Metaserver {
     }
 
     fn serves_alone(&self) -> bool {
-        self.machine.replica.is_alone()
+        self.machine.replica.has_always_been_alone()
     }
 
     fn is_out_of_service(&self) -> bool {

@@ -89,7 +89,7 @@ pub trait Nfs4: Send + Sync + 'static {
     /// True if this server has the session in memory: no request to another server, no adoption.
     fn knows(&self, id: SessionId) -> bool;
 
-    /// True if this server is the only one that serves these sessions.
+    /// True if this server has been the only one for these sessions since it has them.
     fn serves_alone(&self) -> bool {
         true
     }

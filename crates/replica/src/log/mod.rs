@@ -123,6 +123,8 @@ pub(crate) struct Memory {
     applied: u64,
     /// The only voter, if the last membership entry has one voter.
     only_voter: Option<u64>,
+    /// True if a membership entry that this process has seen has several members, learners too.
+    had_others: bool,
     members_known: bool,
     /// First indices of the truncations that wait in the queue, in its order.
     truncations: VecDeque<u64>,
@@ -151,6 +153,7 @@ impl Memory {
     fn note_members(&mut self, membership: &Membership) {
         let mut voters = membership.voter_ids();
         self.only_voter = voters.next().filter(|_| voters.next().is_none());
+        self.had_others |= membership.nodes().count() > 1;
         self.members_known = true;
     }
 
@@ -302,6 +305,11 @@ impl Log {
     /// The only voter, if there is one voter.
     pub(crate) fn only_voter(&self) -> Option<u64> {
         self.memory().only_voter
+    }
+
+    /// True if this member has had others in its group while this process ran.
+    pub(crate) fn had_others(&self) -> bool {
+        self.memory().had_others
     }
 
     /// Sets the membership that the store has; a membership in the log is newer and wins.

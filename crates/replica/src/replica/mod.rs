@@ -150,10 +150,16 @@ impl Replica {
         started.map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
 
-    /// True if this member is the only voter: then it has all acknowledged changes.
+    /// True if this member is the only voter: then its log has all acknowledged changes.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.service.log.only_voter() == Some(self.id)
+    }
+
+    /// True if this member has been the only one since this process began: clients cannot have used another one.
+    #[must_use]
+    pub fn has_always_been_alone(&self) -> bool {
+        self.is_alone() && !self.service.log.had_others()
     }
 
     /// Waits until this member has applied all entries that are committed now, and so can serve.

@@ -11,6 +11,7 @@ use super::{Replica, ReplicaError};
 use crate::read::read_lease::{HeldReadLease, NO_MEMBER};
 use crate::service::ReadIndex;
 use crate::transport::{self, Request};
+use crate::types::LeaderId;
 
 /// Time-out of a read by lease: entries of the log are applied after one or two syncs, or truncated by a new
 /// leader.
@@ -27,6 +28,8 @@ pub(super) struct ReadLeaseHolder {
     renewing: AtomicBool,
     /// True once this member is about to stop.
     retiring: AtomicBool,
+    /// Leadership of this member in which it has applied all that was acknowledged before.
+    settled: Mutex<Option<LeaderId>>,
 }
 
 impl ReadLeaseHolder {
@@ -50,7 +53,10 @@ impl Replica {
     /// # Errors
     /// [`ReplicaError::Failed`].
     pub async fn barrier(&self) -> Result<(), ReplicaError> {
-        if self.is_alone() {
+        if self.is_alone()
+            && let Some(leadership) = self.own_leadership()
+            && *self.read_lease.settled.lock() == Some(leadership)
+        {
             // A learner may have applied, and shown, entries that this member has not applied yet.
             return self.applied(self.service.grants.told_next()).await;
         }
@@ -63,8 +69,15 @@ impl Replica {
         let mut patience = Patience::new(ASK_TIME);
         loop {
             let limit = patience.begins();
+            let leadership = self.own_leadership();
             match self.read_rounds.index(self.read_index(limit)).await {
-                Ok(next) => return self.applied(next).await,
+                Ok(next) => {
+                    self.applied(next).await?;
+                    if leadership.is_some() && leadership == self.own_leadership() {
+                        *self.read_lease.settled.lock() = leadership;
+                    }
+                    return Ok(());
+                }
                 Err(why) => {
                     self.check()?;
                     tracing::debug!(%why, "cannot get a read index from the leader, trying again");
@@ -73,6 +86,13 @@ impl Replica {
                 }
             }
         }
+    }
+
+    /// Leadership of this member, if it leads. The only voter may not: its log has all that was acknowledged, but after a
+    /// restart it has not applied that, and one that was a voter before may lead.
+    fn own_leadership(&self) -> Option<LeaderId> {
+        let (leader, _) = self.service.log.reach();
+        leader.filter(|leader| leader.node_id == self.id && self.leads())
     }
 
     /// Index below which all entries must be applied for a read that begins now, if this member holds a valid

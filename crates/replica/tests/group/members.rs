@@ -95,6 +95,29 @@ async fn a_leader_that_is_removed_hands_over_first_and_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_member_has_what_others_acknowledged_and_knows_that_there_were_others() {
+    let mut group = Group::of(2).await;
+    let leader = group.leader().await;
+    let (old, last) = (group.member(leader), group.member(3 - leader));
+    assert!(!last.is_alone());
+    for n in 0..20 {
+        made_surely(&old, &format!("d{n}")).await;
+    }
+    old.change_members(MemberChange::Remove(leader), false).await.unwrap();
+    until("the other is alone", || last.is_alone()).await;
+    assert!(reads(&last, "d19").await);
+    assert_eq!((0..20).filter(|n| !has(&last, &format!("d{n}"))).count(), 0);
+    assert!(!last.has_always_been_alone(), "clients have used the other");
+    tokio::time::timeout(LIMIT, old.failed()).await.expect("it is told");
+    drop((old, last));
+    group.stop(leader, true).await;
+    group.end().await;
+    let alone = Group::of(1).await;
+    assert!(alone.member(1).has_always_been_alone());
+    alone.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_was_away_when_it_was_removed_is_told_when_it_is_back_and_disturbs_nobody() {
     let mut group = Group::of(3).await;
     let leader = group.leader().await;
