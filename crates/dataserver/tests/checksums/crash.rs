@@ -293,7 +293,7 @@ fn check_cut_short(len: u64, call: ObjectRef, work: impl Fn(&Objects) -> Result<
         open_on(dir.path(), disk.clone(), 512);
         disk.operations()
     };
-    for seed in 0..8 {
+    for seed in 0..4 {
         for step in opening.. {
             let dir = dir_with_object();
             let disk = Arc::new(VolatileDisk::new(dir.path(), Fault::PowerFrom(step)));
