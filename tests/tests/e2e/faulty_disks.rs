@@ -152,7 +152,7 @@ fn copies_survive_a_disk_that_turns_read_only_and_one_that_fails() {
 }
 
 /// Files below a directory of objects, those of checksums too.
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a directory of objects").map(|entry| entry.expect("an entry"));
     let below = |entry: fs::DirEntry| match entry.file_type().expect("a type").is_dir() {
         true => files(&entry.path()),

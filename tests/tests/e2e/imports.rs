@@ -49,10 +49,12 @@ pub(crate) fn said(import: Child) -> (bool, String) {
 
 /// All of a version is there.
 #[track_caller]
-pub(crate) fn has(client: &Client, version: &str) {
+pub(crate) fn has(client: &Client, image: &str, version: &str) {
     let found = client.run_within(
         MINUTES,
-        &format!("cd /mnt/h/boot/images/tiny/.snapshot/{version}; sha256sum --quiet -c sums; ls etc | wc -l"),
+        &format!(
+            "cd /mnt/h/boot/images/{image}/.snapshot/{version}; sha256sum --quiet -c sums; ls etc | wc -l"
+        ),
     );
     assert_eq!(found.trim(), FILES.to_string());
 }
@@ -119,7 +121,7 @@ fn an_import_ends_with_its_client_or_its_metaserver_and_the_next_makes_the_versi
     assert!(is_done, "{words}");
     stage("it has ended");
     for version in ["1", "2", "3", "5"] {
-        has(&ash, version);
+        has(&ash, "tiny", version);
     }
     let listed = ash.run("ls /mnt/h/boot/images/tiny/.snapshot; ls -A /mnt/h/boot/.imports | wc -l");
     assert_eq!(
@@ -146,6 +148,6 @@ fn an_import_that_finds_the_disks_full_says_so_and_the_next_goes_on() {
     cluster.heorot(0, &["boot", "image", "import", &source, "tiny@1"]);
     let ash = lab.client("ash");
     cluster.mount(&ash, 0, "vers=4.2");
-    has(&ash, "1");
+    has(&ash, "tiny", "1");
     assert_eq!(ash.run("stat -c %s /mnt/h/boot/images/tiny/.snapshot/1/large").trim(), "100000000");
 }

@@ -32,8 +32,8 @@ impl Objects {
         }
     }
 
-    /// Stores a mark that says that the object was shortened: after that is durable. Else a loss of power could leave the
-    /// mark and the former length, and the same call again would do nothing.
+    /// Stores a mark that says that the object was shortened, once its length is durable. Else a loss of power could leave
+    /// the mark and the former length, and the same call again would do nothing.
     pub(crate) fn store_mark_of_shortened(
         &self,
         name: &ObjectName,
