@@ -202,6 +202,7 @@ fn open(client: ClientId, name: &str) -> Command {
         deny: Share::NONE,
         delegate: false,
         export: InodeId::ROOT,
+        brief: None,
     })
 }
 

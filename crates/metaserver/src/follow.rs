@@ -3,19 +3,20 @@
 //! All lasting state is in the state machine. This module updates the in-memory state of this metaserver
 //! (waiters, data servers, expired leases) after each command.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{ChainId, ClientId, Command, DataServer, DeviceId, InodeId, Reply, SessionId, read};
 use parking_lot::Mutex;
-use replica::{AnswerFuture, Applied, Observer};
+use replica::{AnswerFuture, Applied, BeforeOrder, Observer};
 use tokio::sync::{Notify, mpsc, oneshot};
 use wire::peer::Call;
 
 use crate::Metaserver;
 use crate::errors::FileError;
+use crate::state::ClientState;
 
 /// Maximum of calls of other metaservers that wait for an answer; the next caller waits as well.
 const CALLS_MAX: usize = 1024;
@@ -71,6 +72,13 @@ impl Follower {
     pub(crate) fn session_ends(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.seen.ends)
     }
+
+    /// Has `state` look at commands before they are ordered here.
+    pub(crate) fn look_before(&self, state: &Arc<ClientState>) {
+        if self.seen.state.set(Arc::downgrade(state)).is_ok() {
+            state.brief_opens.begin();
+        }
+    }
 }
 
 /// Events of applied commands, not processed yet.
@@ -80,6 +88,8 @@ pub(crate) struct Seen {
     events: Mutex<Vec<Event>>,
     some: Notify,
     ends: Arc<AtomicU64>,
+    /// The metaserver's part that looks at commands before they are ordered.
+    state: OnceLock<Weak<ClientState>>,
 }
 
 /// Returns both sides of the observer.
@@ -170,6 +180,10 @@ impl Observer for Upcalls {
     fn replaced(&self) {
         self.seen.event(Event::Replaced);
         self.seen.flag(RETURNED | UNLOCKED | DEFERRED);
+    }
+
+    fn before_order(&self, command: &Command) -> Option<BeforeOrder> {
+        self.seen.state.get()?.upgrade()?.before_order(command)
     }
 
     fn answer_peer(&self, message: Bytes) -> AnswerFuture {

@@ -141,6 +141,7 @@ impl Metaserver {
     /// Starts to update this server's in-memory state after commands of other metaservers.
     pub fn follow_others(self: &Arc<Self>, follower: Follower) {
         self.state.ends.follow(follower.session_ends());
+        follower.look_before(&self.state);
         self.background.lock().push(tokio::spawn(Arc::clone(self).follow(follower)));
     }
 
@@ -190,6 +191,7 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.state).recall_idle_layouts()));
         background.push(tokio::spawn(Arc::clone(&self.state).tell_of_start()));
         background.push(tokio::spawn(Arc::clone(&self.state).watch_leases()));
+        background.push(tokio::spawn(Arc::clone(&self.state).keep_brief_opens()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_regularly()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_left_behind()));
         background.push(tokio::spawn(Arc::clone(&self.data).move_columns_of_draining()));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use namespace::{ClientId, Inode, InodeId, Kind, Share, State, StateId, read};
 use nfs::{Metrics, Nfs4, Session};
 use store::View;
+use wire::nfs4::lock::Locker;
 use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
 
 use crate::compound::{Compound, Context, Current, client, stateid};
@@ -101,7 +102,7 @@ impl Metaserver {
             };
         }
         let given = stateid(&given)?;
-        let state = read::state(view, given.id).map_err(store_failed)?.ok_or(Status::BadStateid)?;
+        let state = self.state_of(view, given.id)?;
         if state.client() != client(context)? || state.inode() != inode.id {
             return Err(Status::BadStateid);
         }
@@ -124,6 +125,40 @@ impl Metaserver {
             return Ok(());
         }
         Err(Status::OpenMode)
+    }
+}
+
+impl Metaserver {
+    /// Returns the state with this id: a brief open, too.
+    pub(crate) fn state_of(&self, view: &dyn View, id: StateId) -> Result<State, Status> {
+        if let Some(brief) = self.state.brief_opens.get(id) {
+            return Ok(State::Open(brief));
+        }
+        if let Some(state) = read::state(view, id).map_err(store_failed)? {
+            return Ok(state);
+        }
+        // A brief open may have been written since the view was taken.
+        let later = self.machine.view()?;
+        read::state(&*later, id).map_err(store_failed)?.ok_or(Status::BadStateid)
+    }
+
+    /// Has a brief open written to the state machine, if the operation needs its record there.
+    async fn write_open_of(&self, cx: &Context, op: &ArgOp) {
+        let given = match op {
+            ArgOp::Lock(args) => match &args.locker {
+                Locker::New(new) => new.open_stateid,
+                Locker::Existing(_) => return,
+            },
+            ArgOp::OpenDowngrade(args) => args.open_stateid,
+            ArgOp::FreeStateid(args) => args.stateid,
+            // With its OPEN the client asks for a layout of any file, and gets none of a small one.
+            ArgOp::LayoutGet(args) if args.stateid != nfs4::Stateid::CURRENT => args.stateid,
+            _ => return,
+        };
+        let Ok(given) = cx.state.resolve(given).and_then(|given| stateid(&given)) else { return };
+        if given.id.is_brief() {
+            self.state.write_opens(vec![given.id]).await;
+        }
     }
 }
 
@@ -229,6 +264,7 @@ impl Metaserver {
         if let Err(status) = self.check_current_inside(cx, &op) {
             return op.refused(status);
         }
+        self.write_open_of(cx, &op).await;
         match op {
             ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),
             ArgOp::Close(args) => ResOp::Close(ops::close::close(self, cx, args).await),

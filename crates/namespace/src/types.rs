@@ -36,6 +36,26 @@ pub struct Stateid {
     pub id: StateId,
 }
 
+impl Stateid {
+    /// First stateid of an open that the leader keeps in its memory until it is written to the state machine, if ever: its
+    /// id is random, and none that the state machine gives by itself.
+    #[must_use]
+    pub fn brief(random: u64) -> Self {
+        Self { sequence: 1, id: StateId(random | BRIEF) }
+    }
+}
+
+impl StateId {
+    /// True for an open that began in a leader's memory.
+    #[must_use]
+    pub fn is_brief(self) -> bool {
+        self.0 & BRIEF != 0
+    }
+}
+
+/// Highest bit of a [`StateId`]: the state machine counts the ids that it gives from 1.
+const BRIEF: u64 = 1 << 63;
+
 /// Id of a storage target: one directory or disk of a data server. Chosen at random when the target is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TargetId(pub u64);

@@ -242,6 +242,13 @@ impl Session {
         Some(place.get_or_init(begins))
     }
 
+    /// True if the client has used `slot` here after the request with this sequence: it has the answer.
+    #[must_use]
+    pub fn has_gone_on(&self, slot: u32, sequence: u32) -> bool {
+        let Some(slot) = self.slot(slot) else { return false };
+        slot.lock().sequence.is_some_and(|last| (last.wrapping_sub(sequence) as i32) > 0)
+    }
+
     /// True if the session migrated here within `time`.
     #[must_use]
     pub fn has_come_within(&self, time: Duration) -> bool {
@@ -311,7 +318,9 @@ mod tests {
         session.finish(1, 2, &Message::default(), true);
         assert!(matches!(session.begin(1, 50, like, true), Err(Status::SeqMisordered)));
         assert!(!session.has_come_within(Duration::MAX), "it was made here");
+        assert!(session.has_gone_on(1, 0) && !session.has_gone_on(1, 1));
         session.comes_from_elsewhere();
+        assert!(!session.has_gone_on(1, 0), "what went elsewhere is not known");
         assert!(session.has_come_within(Duration::MAX) && !session.has_come_within(Duration::ZERO));
         let answer = session.begin(1, 50, like, true);
         assert!(matches!(answer, Ok(SlotAnswer::Execute { may_be_elsewhere: true, .. })));

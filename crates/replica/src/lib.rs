@@ -54,7 +54,7 @@ pub use replica::restored::begin_restored;
 pub use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaStatus};
 pub use runtime::seed_thread;
 pub use state::backup::{Backup, BackupError, BackupHead, BackupReader};
-pub use state::machine::{AnswerFuture, Applied, Observer};
+pub use state::machine::{AnswerFuture, Applied, BeforeOrder, Observer};
 pub use state::panic_guard::{faults, is_guarded};
 pub use state::records::applied_next;
 pub use transport::members_file::noted_voters;

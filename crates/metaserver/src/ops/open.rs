@@ -1,6 +1,8 @@
 //! OPEN (RFC 8881, section 18.16): claims NULL and FH, and claims of opens under a delegation; creation in
 //! every mode. The reply grants a read delegation where it is useful.
 
+mod brief;
+
 use namespace::{
     ClientId, Command, Create, Exists, Inode, InodeId, Kind, NewNode, Open, OpenTarget, Reply, Share, State,
     read,
@@ -54,6 +56,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         access: access_share(args.share_access)?,
         deny: deny_share(args.share_deny)?,
         delegate: wants_delegation(context, &args),
+        wants_none: matches!(args.want(), WANT_NO_PREFERENCE | WANT_NO_DELEG | WANT_CANCEL),
         under: None,
     };
     let current = context.state.current()?;
@@ -62,11 +65,15 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     }
     let want = args.want();
     let whole = check_whole(server, current.inode, &args).await?;
+    let own = opener.own_brief_open(current.inode, &args)?;
+    if !opener.may_be_brief() {
+        opener.write(own).await;
+    }
     let (reply, attrset) = match (args.claim, args.openhow) {
         (Claim::Null(name), OpenHow::NoCreate) => {
             let name = names::checked(&name)?;
-            let prepare = move |view: &dyn View| opener.by_name(view, current.inode, name);
-            (server.change(context, prepare).await?, Bitmap::EMPTY)
+            let prepare = |view: &dyn View| opener.by_name(view, current.inode, name.clone());
+            (opener.open_known(context, own, prepare).await?, Bitmap::EMPTY)
         }
         (Claim::Null(name), OpenHow::Create(how)) => {
             let name = names::checked(&name)?;
@@ -76,8 +83,8 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
             (opener.create_or_truncate(context, current.inode, name, node, how).await?, attrset)
         }
         (Claim::Fh, OpenHow::NoCreate) => {
-            let prepare = move |view: &dyn View| opener.by_inode(view, current.inode);
-            (server.change(context, prepare).await?, Bitmap::EMPTY)
+            let prepare = |view: &dyn View| opener.by_inode(view, current.inode);
+            (opener.open_known(context, own, prepare).await?, Bitmap::EMPTY)
         }
         // An open that the client did under its delegation, before the return of the delegation.
         (Claim::DelegateCur(cur), OpenHow::NoCreate) => {
@@ -229,6 +236,8 @@ struct Opener<'a> {
     deny: Share,
     /// True if a read delegation is useful to the client.
     delegate: bool,
+    /// True if the client asks for no delegation in particular.
+    wants_none: bool,
     /// Delegation under which the client did the open.
     under: Option<namespace::Stateid>,
 }
@@ -241,7 +250,16 @@ impl Opener<'_> {
         let now = self.server.machine.clock.monotonic();
         let contended = |inode| self.server.state.delegations.is_contended(inode, now);
         let delegate = self.delegate && !file.is_some_and(contended);
-        Command::Open(Open { client, owner, target, access, deny, delegate, export: self.user.export })
+        Command::Open(Open {
+            client,
+            owner,
+            target,
+            access,
+            deny,
+            delegate,
+            export: self.user.export,
+            brief: None,
+        })
     }
 
     /// Checks that the delegation of the open is a delegation of this file.

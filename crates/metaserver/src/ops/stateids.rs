@@ -1,11 +1,10 @@
 //! TEST_STATEID and FREE_STATEID (RFC 8881, sections 18.48 and 18.38).
 
-use namespace::{Command, State, read};
+use namespace::{Command, State};
 use wire::nfs4::{Stateid, Status, free_stateid, test_stateid};
 
 use crate::Metaserver;
 use crate::compound::{Context, client, stateid};
-use crate::errors::store_failed;
 use crate::nfs4::check_sequence;
 
 pub(crate) async fn free(
@@ -32,7 +31,7 @@ fn test_one(server: &Metaserver, context: &Context, given: &Stateid) -> Status {
     let tested = || {
         let given = stateid(given)?;
         let view = server.machine.view()?;
-        let state = read::state(&*view, given.id).map_err(store_failed)?.ok_or(Status::BadStateid)?;
+        let state = server.state_of(&*view, given.id)?;
         if state.client() != client(context)? {
             return Err(Status::BadStateid);
         }

@@ -4,6 +4,7 @@
 //! serves it, and the tasks that a metaserver does on its own: recall of layouts and delegations, lease
 //! expiry of silent clients, and notices to lock waiters.
 
+pub(crate) mod brief_opens;
 pub(crate) mod callback;
 pub(crate) mod delegations;
 mod ends;
@@ -21,6 +22,7 @@ use nfs::Metrics;
 use tokio::sync::Notify;
 
 use crate::machine::StateMachine;
+use crate::state::brief_opens::BriefOpens;
 use crate::state::delegations::Delegations;
 use crate::state::ends::Ends;
 use crate::state::idle_layouts::IdleLayouts;
@@ -42,6 +44,7 @@ pub(crate) struct ClientState {
     pub granted: Granted,
     pub delegations: Delegations,
     pub idle_layouts: IdleLayouts,
+    pub brief_opens: BriefOpens,
     /// Notified when layouts, delegations or opens were returned.
     pub state_returned: Notify,
     /// Notified when there may be deferred operations to carry out.
@@ -62,6 +65,7 @@ impl ClientState {
             granted: Granted::default(),
             delegations: Delegations::default(),
             idle_layouts: IdleLayouts::default(),
+            brief_opens: BriefOpens::default(),
             state_returned: Notify::new(),
             deferred_ready: Notify::new(),
         }

@@ -187,6 +187,7 @@ impl ClientState {
         self.sessions.forget_client(client);
         self.lock_waiters.forget_client(client);
         self.delegations.forget_revoked(client);
+        self.brief_opens.forget_client(client);
         self.state_returned.notify_waiters();
         self.tell_all_lock_waiters();
     }

@@ -3,6 +3,7 @@
 //! go.
 
 mod attributes;
+mod brief_opens;
 mod consistency;
 mod courtesy;
 mod drc;

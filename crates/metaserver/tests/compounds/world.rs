@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::{Begin, Rules};
 use host::{ManualClock, SeededEntropy};
-use metaserver::{Metaserver, MetaserverConfig};
+use metaserver::{Metaserver, MetaserverConfig, upcalls};
 use namespace::{ClientRecord, Stamp, read};
 use nfs::{Peer, PeerKey};
 use replica::{Replica, ReplicaConfig};
@@ -114,6 +114,19 @@ impl World {
         let store = Arc::new(MemoryStore::new());
         let replica = Replica::open(config, store, stamp, Arc::new(()), Arc::new(())).expect("a replica");
         Self::over(replica, dir, Arc::new(ManualClock::default()), Rules::OPEN).await
+    }
+
+    /// One that sees the commands of its replica, as the program does: it has opens in memory, too.
+    pub async fn seeing() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let config = ReplicaConfig::alone(dir.path().into(), 0);
+        let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
+        let (observer, follower) = upcalls();
+        let replica = Replica::open(config, Arc::new(MemoryStore::new()), stamp, Arc::new(()), observer);
+        let world =
+            Self::over(replica.expect("a replica"), dir, Arc::new(ManualClock::default()), Rules::OPEN).await;
+        world.metaserver.follow_others(follower);
+        world
     }
 
     /// A metaserver over a replica that has its files in `dir`.

@@ -27,6 +27,11 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
         return Err(Error::StaleClient.into());
     }
     check_shares(open.access, open.deny)?;
+    let may_be_brief =
+        matches!(open.target, OpenTarget::Inode(_)) && open.deny == Share::NONE && !open.delegate;
+    if open.brief.is_some() && !may_be_brief {
+        return Err(Error::Invalid.into());
+    }
     table::check_room(plan, open.client)?;
     let target = match &open.target {
         OpenTarget::Inode(inode) => {
@@ -139,6 +144,9 @@ fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, Stop
         None => None,
     };
     let opened = pair(open.access, open.deny);
+    if let Some(given) = open.brief {
+        return add_brief(plan, inode, open, given, known);
+    }
     if let Some(State::Open(mut state)) = known {
         let before = State::Open(state.clone());
         table::advance(&mut state.stateid);
@@ -153,6 +161,29 @@ fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, Stop
     let (client, owner, access, deny) = (open.client, open.owner.clone(), open.access, open.deny);
     table::insert(plan, &State::Open(OpenState { stateid, client, inode, owner, access, deny, opened }))?;
     Ok(stateid)
+}
+
+/// Adds an open that the leader had in its memory, with the stateid that its client has. A repetition changes nothing.
+fn add_brief(
+    plan: &mut Plan<'_>,
+    inode: InodeId,
+    open: &Open,
+    given: Stateid,
+    known: Option<State>,
+) -> Result<Stateid, Stop> {
+    match known {
+        Some(known) if known.stateid().id == given.id => return Ok(known.stateid()),
+        Some(_) => return Err(Error::BadStateid.into()), // the owner has opened the file elsewhere since
+        None => {}
+    }
+    if !given.id.is_brief() || given.sequence == 0 || read::state(plan.view(), given.id)?.is_some() {
+        return Err(Error::BadStateid.into());
+    }
+    let (client, owner, access, deny) = (open.client, open.owner.clone(), open.access, open.deny);
+    let opened = pair(access, deny);
+    let state = OpenState { stateid: given, client, inode, owner, access, deny, opened };
+    table::insert(plan, &State::Open(state))?;
+    Ok(given)
 }
 
 pub(crate) fn close(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {

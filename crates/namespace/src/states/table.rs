@@ -281,6 +281,7 @@ mod tests {
             deny,
             delegate,
             export: InodeId::ROOT,
+            brief: None,
         })
     }
 

@@ -44,7 +44,16 @@ fn the_largest_commands() {
     let (by_a, by_b) = (w.open(a, "/f", BOTH).unwrap(), w.open(b, "/f", BOTH).unwrap());
     let open = |client, owner: Vec<u8>, inode, deny| {
         let (target, export) = (OpenTarget::Inode(inode), InodeId::ROOT);
-        Command::Open(Open { client, owner, target, access: READ, deny, delegate: false, export })
+        Command::Open(Open {
+            client,
+            owner,
+            target,
+            access: READ,
+            deny,
+            delegate: false,
+            export,
+            brief: None,
+        })
     };
     w.many(200_000, |n| (None, open(a, n.to_be_bytes().to_vec(), many, NONE)));
     w.many(200_000, |n| {

@@ -95,6 +95,12 @@ impl Replica {
         leader.filter(|leader| leader.node_id == self.id && self.leads())
     }
 
+    /// True if this member leads, and so orders the commands of all members.
+    #[must_use]
+    pub fn orders(&self) -> bool {
+        self.own_leadership().is_some()
+    }
+
     /// Index below which all entries must be applied for a read that begins now, if this member holds a valid
     /// read lease.
     fn index_by_lease(&self) -> Option<u64> {

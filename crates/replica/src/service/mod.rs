@@ -22,6 +22,7 @@ use crate::consensus::liveness::Liveness;
 use crate::consensus::removal::REMOVED;
 use crate::environment::TimeOfDay;
 use crate::log::Log;
+use crate::metrics::ReplicaMetrics;
 use crate::read::read_lease::{ReadLease, ReadLeaseGrants};
 use crate::space::Space;
 use crate::state::digest::DigestHistory;
@@ -201,18 +202,18 @@ impl Service {
                 false => ProposeOutcome::NotLeader(None), // another member will lead soon
             };
         }
-        let began = Instant::now();
-        match self.raft.client_write(change).await {
-            Ok(done) => {
-                self.log.metrics.commit.observe(began.elapsed().as_secs_f64());
-                ProposeOutcome::Done { reply: done.data, index: done.log_id.index }
-            }
-            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
-                ProposeOutcome::NotLeader(to.leader_id.zip(to.leader_node))
-            }
-            Err(RaftError::APIError(_)) => ProposeOutcome::Unknown,
-            Err(RaftError::Fatal(fatal)) => ProposeOutcome::Failed(fatal.to_string()),
-        }
+        let Some(before) = self.observer.before_order(&change.0.command) else {
+            return order(&self.raft, &self.log.metrics, change).await;
+        };
+        // In a task of its own: the caller may go away, and the command is ordered all the same.
+        let (raft, metrics) = (self.raft.clone(), Arc::clone(&self.log.metrics));
+        let ordered = tokio::spawn(async move {
+            let guard = before.await;
+            let outcome = order(&raft, &metrics, change).await;
+            drop(guard);
+            outcome
+        });
+        ordered.await.unwrap_or(ProposeOutcome::Unknown)
     }
 
     /// Confirms that this member still leads, and returns the index that a read by member `by` must see.
@@ -240,6 +241,21 @@ impl Service {
     pub(crate) fn leader(&self) -> Option<Member> {
         let metrics = self.metrics();
         metrics.membership_config.membership().get_node(&metrics.current_leader?).cloned()
+    }
+}
+
+async fn order(raft: &Raft<Types, Machine>, metrics: &ReplicaMetrics, change: Change) -> ProposeOutcome {
+    let began = Instant::now();
+    match raft.client_write(change).await {
+        Ok(done) => {
+            metrics.commit.observe(began.elapsed().as_secs_f64());
+            ProposeOutcome::Done { reply: done.data, index: done.log_id.index }
+        }
+        Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
+            ProposeOutcome::NotLeader(to.leader_id.zip(to.leader_node))
+        }
+        Err(RaftError::APIError(_)) => ProposeOutcome::Unknown,
+        Err(RaftError::Fatal(fatal)) => ProposeOutcome::Failed(fatal.to_string()),
     }
 }
 

@@ -35,6 +35,9 @@ use host::watch;
 const BATCH_MAX: usize = 256;
 /// Answer of an observer to a peer.
 pub type AnswerFuture = Pin<Box<dyn Future<Output = Bytes> + Send>>;
+/// What an observer does before a command is ordered. The guard is held until the command is applied here, or is known not
+/// to be.
+pub type BeforeOrder = Pin<Box<dyn Future<Output = Box<dyn Send>> + Send>>;
 
 /// Applied command.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +64,13 @@ pub trait Observer: Send + Sync + 'static {
 
     /// Answers a question of another member's observer: see [`crate::Replica::ask_peer`].
     fn answer_peer(&self, question: Bytes) -> AnswerFuture;
+
+    /// A command of any member is about to be ordered here, if this member leads. The part before the future is done at
+    /// once. None: there is nothing to do, as for most commands.
+    fn before_order(&self, command: &Command) -> Option<BeforeOrder> {
+        let _ = command;
+        None
+    }
 }
 
 /// No observer.

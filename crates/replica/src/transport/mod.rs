@@ -128,7 +128,7 @@ pub(crate) enum Request {
 /// version when an existing message, command or reply changes its encoding. A variant that is added at the
 /// end is not read by older members, which then stop: see [`has_entries`]. Raise it, too, when a recorded
 /// reply is to be found under another request id than before, or the state machine does otherwise with a command.
-pub(crate) const VERSION: u8 = 27;
+pub(crate) const VERSION: u8 = 28;
 
 /// Encodes a message: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {

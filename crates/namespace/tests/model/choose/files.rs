@@ -171,7 +171,26 @@ impl Chooser<'_> {
                 };
                 let owner = self.one(OPEN_OWNERS).as_bytes().to_vec();
                 let delegate = self.pick(3) < 2;
-                Command::Open(Open { client, owner, target, access, deny, delegate, export: InodeId::ROOT })
+                let export = InodeId::ROOT;
+                if matches!(target, OpenTarget::Inode(_)) && self.seldom(3) {
+                    let known = self.any(self.plain.opens.keys().copied()).unwrap_or(StateId(1));
+                    let (few, many) = (self.pick(4) as u64, self.pick(1000) as u64);
+                    let id = self.one([1 << 63 | few, 1 << 63 | many, known.0]);
+                    let brief = Some(Stateid { sequence: self.pick(3) as u32, id: StateId(id) });
+                    let (deny, delegate) =
+                        if self.seldom(10) { (deny, delegate) } else { (Share::NONE, false) };
+                    return Command::Open(Open {
+                        client,
+                        owner,
+                        target,
+                        access,
+                        deny,
+                        delegate,
+                        export,
+                        brief,
+                    });
+                }
+                Command::Open(Open { client, owner, target, access, deny, delegate, export, brief: None })
             }
             _ if kind == 99 || kind == 8 => self.command_of_cluster(),
             9 => Command::DeferredDone { ids: self.deferred_ids() },

@@ -121,6 +121,10 @@ impl Plain {
         if open.access.0 == 0 || open.access.0 > 3 || open.deny.0 > 3 {
             return Err(Error::Invalid);
         }
+        let is_by_inode = matches!(open.target, OpenTarget::Inode(_));
+        if open.brief.is_some() && (!is_by_inode || open.deny.0 != 0 || open.delegate) {
+            return Err(Error::Invalid);
+        }
         let (inode, dir, mut created, mut truncated) = match &open.target {
             OpenTarget::Inode(inode) => (*inode, None, false, false),
             OpenTarget::Name { dir, name } => {
@@ -173,7 +177,17 @@ impl Plain {
         }
         let known =
             self.opens.iter().find(|(_, other)| other.inode == inode && mine(other)).map(|(id, _)| *id);
-        let id = known.unwrap_or_else(|| self.new_state());
+        if let Some(given) = open.brief {
+            let is_other = known.is_some_and(|known| known != given.id);
+            if is_other || known.is_none() && !self.is_new_brief(given) {
+                return match (self.make_way(&holders, open.client), delegated) {
+                    (false, _) => Err(Error::ShareDenied),
+                    (true, true) => Ok(Reply::Delegated { inode }),
+                    (true, false) => Err(Error::BadStateid),
+                };
+            }
+        }
+        let id = open.brief.map(|given| given.id).or(known).unwrap_or_else(|| self.new_state());
         let (client, owner) = (open.client, open.owner.clone());
         let state = self.opens.entry(id).or_insert(PlainOpen {
             sequence: 0,
@@ -182,8 +196,14 @@ impl Plain {
             owner,
             opened: Vec::new(),
         });
-        state.sequence += 1;
-        state.opened.push((open.access, open.deny));
+        match open.brief {
+            Some(_) if known.is_some() => {} // a repetition
+            Some(given) => (state.sequence, state.opened) = (given.sequence, vec![(open.access, open.deny)]),
+            None => {
+                state.sequence += 1;
+                state.opened.push((open.access, open.deny));
+            }
+        }
         let stateid = Stateid { sequence: state.sequence, id };
         // With ours in place, so that a file without a name stays.
         if !self.make_way(&holders, open.client) {
@@ -205,6 +225,10 @@ impl Plain {
         }
         let delegation = self.delegate(inode, open);
         Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, deferred, delegation })
+    }
+
+    fn is_new_brief(&self, given: Stateid) -> bool {
+        given.id.0 >> 63 == 1 && given.sequence > 0 && !self.opens.contains_key(&given.id)
     }
 
     pub(super) fn close(&mut self, client: ClientId, stateid: Stateid) -> Outcome {

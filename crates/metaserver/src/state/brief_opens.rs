@@ -1,0 +1,250 @@
+//! Brief opens: opens for reading that the leader keeps in its memory only.
+//!
+//! A small file that is opened, read and closed has no use of a record in the replicated state: writing it and removing it
+//! again costs two syncs of the log on each member. The metaserver that leads keeps such an open in its memory. A CLOSE ends
+//! it there. It is written to the state machine, with the stateid that its client has, when it matters:
+//!
+//! ```text
+//! OPEN ─▶ brief ──CLOSE──────────────────────────────────────────────────────▶ gone
+//!           │ it lasts (WRITTEN_AFTER), another operation needs it (LOCK, LAYOUTGET, …),
+//!           │ a command that it would be in the way of comes, or this member leads no more
+//!           ▼
+//!        being written ──▶ an open of the state machine
+//! ```
+//!
+//! **No command may miss an open.** All commands of all members are ordered by the leader, and it looks at each before
+//! ([`conflicts`]). One that may discard the file, or that must know who has it open, waits until its brief opens are
+//! written. While such a command is under way there is no new brief open: the OPEN may have seen the file from before.
+//!
+//! **After a fail-over** brief opens are lost with their leader. The client gets BAD_STATEID, and opens again, as the protocol
+//! has it; Linux does so by itself. If the file was removed since, within the [`WRITTEN_AFTER`] that a brief open lives, it is
+//! gone.
+//!
+//! Files that grew beyond their inode are opened with a record: a layout needs one. So is what a client opens again soon: it
+//! gets a delegation, and then opens without a request.
+
+mod conflicts;
+mod writing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use namespace::{ClientId, InodeId, OpenState, StateId, Stateid};
+use nfs::{Position, Session};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use wire::nfs4::Status;
+
+use crate::nfs4::check_sequence;
+
+/// Age at which a brief open is written to the state machine.
+const WRITTEN_AFTER: Duration = Duration::from_secs(1);
+/// Age at which a brief open ends if nothing shows that its client got the answer to its OPEN.
+const UNKNOWN_MAX: Duration = Duration::from_secs(60);
+/// Maximum of brief opens: about 20 MB.
+const OPENS_MAX: usize = 65_536;
+/// Maximum of one client.
+const OF_CLIENT_MAX: u32 = 4096;
+/// A file that the client opens again within this time is opened with a record, and a delegation.
+const AGAIN: Duration = Duration::from_secs(30);
+/// Maximum of files remembered for [`AGAIN`]; forgetting one costs its client a delegation.
+const LATELY_MAX: usize = 16_384;
+
+/// Opens in the memory of this member.
+#[derive(Default)]
+pub(crate) struct BriefOpens {
+    table: Mutex<Table>,
+    /// Notified when opens were written.
+    written: Notify,
+    /// Notified when there are opens to look after.
+    some: Notify,
+    /// True if this member sees commands before they are ordered; else there are no brief opens.
+    sees_commands: AtomicBool,
+}
+
+#[derive(Default)]
+struct Table {
+    opens: BTreeMap<StateId, BriefOpen>,
+    of_file: BTreeSet<(InodeId, StateId)>,
+    of_client: BTreeMap<ClientId, u32>,
+    lately: BTreeMap<(ClientId, InodeId), Duration>,
+    /// Commands under way that brief opens are in the way of.
+    conflicts: usize,
+    /// Number of such commands so far.
+    conflicts_begun: u64,
+}
+
+/// An open in memory.
+pub(crate) struct BriefOpen {
+    /// The open, as the state machine would have it.
+    pub open: OpenState,
+    /// Exported directory in the client's file handle.
+    pub export: InodeId,
+    /// Time of the OPEN, on the monotonic clock.
+    pub since: Duration,
+    /// The OPEN's session and position in it.
+    pub came: (Arc<Session>, Position),
+    pub is_being_written: bool,
+}
+
+impl BriefOpen {
+    /// True if the client has used the OPEN's slot since: so it has the stateid. Otherwise the answer may have been lost, and
+    /// the client, at another metaserver, may have another one.
+    fn is_known_to_client(&self) -> bool {
+        let (session, at) = &self.came;
+        session.has_gone_on(at.slot, at.sequence)
+    }
+}
+
+/// Proof that no conflicting command was under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quiet(u64);
+
+/// Another OPEN, or a CLOSE, of what may be a brief open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is, and has this stateid after the OPEN; done.
+    Here(Stateid),
+    /// It is being written: the caller waits for that.
+    BeingWritten(StateId),
+    /// There is none.
+    Elsewhere,
+}
+
+impl BriefOpens {
+    /// From now on each command is seen before it is ordered.
+    pub fn begin(&self) {
+        self.sees_commands.store(true, Ordering::Release);
+    }
+
+    /// To be called before the view is taken by which a brief open is decided. None: a conflicting command is under way.
+    pub fn quiet(&self) -> Option<Quiet> {
+        if !self.sees_commands.load(Ordering::Acquire) {
+            return None;
+        }
+        let table = self.table.lock();
+        (table.conflicts == 0).then_some(Quiet(table.conflicts_begun))
+    }
+
+    /// Adds an open. False if a conflicting command has come since, or there are too many opens.
+    pub fn add(&self, quiet: Quiet, brief: BriefOpen) -> bool {
+        let mut table = self.table.lock();
+        let (client, inode) = (brief.open.client, brief.open.inode);
+        let of_client = table.of_client.get(&client).copied().unwrap_or_default();
+        if table.conflicts_begun != quiet.0 || of_client >= OF_CLIENT_MAX || table.opens.len() >= OPENS_MAX {
+            return false;
+        }
+        table.note_opened(client, inode, brief.since);
+        table.of_file.insert((inode, brief.open.stateid.id));
+        *table.of_client.entry(client).or_default() += 1;
+        table.opens.insert(brief.open.stateid.id, brief);
+        self.some.notify_one();
+        true
+    }
+
+    /// True if the client has opened the file within [`AGAIN`].
+    pub fn was_opened_lately(&self, client: ClientId, inode: InodeId, now: Duration) -> bool {
+        let table = self.table.lock();
+        table.lately.get(&(client, inode)).is_some_and(|at| now.saturating_sub(*at) < AGAIN)
+    }
+
+    /// Opens again what the same owner has open.
+    pub fn open_again(&self, client: ClientId, owner: &[u8], inode: InodeId) -> Found {
+        let mut table = self.table.lock();
+        let Some(id) = table.of_owner(client, owner, inode) else { return Found::Elsewhere };
+        match table.opens.get_mut(&id) {
+            Some(brief) if brief.is_being_written => Found::BeingWritten(id),
+            Some(brief) => {
+                let stateid = &mut brief.open.stateid;
+                stateid.sequence = stateid.sequence.checked_add(1).unwrap_or(1);
+                Found::Here(*stateid)
+            }
+            None => Found::Elsewhere,
+        }
+    }
+
+    /// The brief open of an owner, if it has one of this file.
+    pub fn of_owner(&self, client: ClientId, owner: &[u8], inode: InodeId) -> Option<StateId> {
+        self.table.lock().of_owner(client, owner, inode)
+    }
+
+    /// True if the client has any brief open.
+    pub fn has_some(&self, client: ClientId) -> bool {
+        self.table.lock().of_client.contains_key(&client)
+    }
+
+    /// The open with this id.
+    pub fn get(&self, id: StateId) -> Option<OpenState> {
+        self.table.lock().opens.get(&id).map(|brief| brief.open.clone())
+    }
+
+    /// Closes an open.
+    ///
+    /// # Errors
+    /// As CLOSE: it is of another client or file, or the stateid is not the last one.
+    pub fn close(&self, client: ClientId, given: Stateid, inode: InodeId) -> Result<Found, Status> {
+        let mut table = self.table.lock();
+        let Some(brief) = table.opens.get(&given.id) else { return Ok(Found::Elsewhere) };
+        let open = &brief.open;
+        if open.client != client || open.inode != inode {
+            return Err(Status::BadStateid);
+        }
+        if brief.is_being_written {
+            return Ok(Found::BeingWritten(given.id));
+        }
+        check_sequence(given.sequence, open.stateid.sequence)?;
+        let stateid = open.stateid;
+        table.remove(given.id);
+        Ok(Found::Here(stateid))
+    }
+
+    /// Forgets a client that has ended.
+    pub fn forget_client(&self, client: ClientId) {
+        let mut table = self.table.lock();
+        if !table.of_client.contains_key(&client) {
+            return;
+        }
+        let of_client = table.opens.iter().filter(|(_, brief)| brief.open.client == client);
+        let ids: Vec<StateId> = of_client.map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| table.remove(id));
+        drop(table);
+        self.written.notify_waiters();
+    }
+}
+
+impl Table {
+    fn of_owner(&self, client: ClientId, owner: &[u8], inode: InodeId) -> Option<StateId> {
+        let of_file = self.of_file.range((inode, StateId(0))..=(inode, StateId(u64::MAX)));
+        let mut ids = of_file.map(|(_, id)| *id);
+        ids.find(|id| {
+            self.opens.get(id).is_some_and(|brief| brief.open.client == client && brief.open.owner == owner)
+        })
+    }
+
+    fn note_opened(&mut self, client: ClientId, inode: InodeId, now: Duration) {
+        self.lately.insert((client, inode), now);
+        if self.lately.len() > LATELY_MAX {
+            self.lately.retain(|_, at| now.saturating_sub(*at) < AGAIN);
+        }
+        while self.lately.len() > LATELY_MAX {
+            self.lately.pop_first();
+        }
+    }
+
+    fn remove(&mut self, id: StateId) {
+        let Some(brief) = self.opens.remove(&id) else { return };
+        self.of_file.remove(&(brief.open.inode, id));
+        let client = brief.open.client;
+        if let Some(count) = self.of_client.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_client.remove(&client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

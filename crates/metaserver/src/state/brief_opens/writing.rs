@@ -1,0 +1,110 @@
+//! Brief opens become opens of the state machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namespace::{Command, Open, OpenTarget, Share, StateId};
+
+use super::{BriefOpen, BriefOpens, Table, UNKNOWN_MAX, WRITTEN_AFTER};
+use crate::state::ClientState;
+
+/// Pause between looks at the ages of the opens that there are.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+impl BriefOpen {
+    fn command(&self) -> Command {
+        let open = self.open.clone();
+        Command::Open(Open {
+            client: open.client,
+            owner: open.owner,
+            target: OpenTarget::Inode(open.inode),
+            access: open.access,
+            deny: Share::NONE,
+            delegate: false,
+            export: self.export,
+            brief: Some(open.stateid),
+        })
+    }
+}
+
+impl BriefOpens {
+    /// Opens to be written because of their age; all if this member leads no more.
+    pub(super) fn due(&self, now: Duration, leads: bool) -> Vec<StateId> {
+        let mut table = self.table.lock();
+        let age = |brief: &BriefOpen| now.saturating_sub(brief.since);
+        let is_unknown = |brief: &BriefOpen| {
+            !brief.is_being_written && age(brief) >= UNKNOWN_MAX && !brief.is_known_to_client()
+        };
+        let unknown: Vec<StateId> =
+            table.opens.iter().filter(|(_, brief)| is_unknown(brief)).map(|(id, _)| *id).collect();
+        unknown.into_iter().for_each(|id| table.remove(id));
+        let is_due = |brief: &BriefOpen| {
+            !brief.is_being_written && (!leads || age(brief) >= WRITTEN_AFTER && brief.is_known_to_client())
+        };
+        table.opens.iter().filter(|(_, brief)| is_due(brief)).map(|(id, _)| *id).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.table.lock().opens.is_empty()
+    }
+}
+
+impl Table {
+    /// Marks opens as being written. Returns the commands for those that were not.
+    pub(super) fn begin_writing(&mut self, ids: &[StateId]) -> Vec<(StateId, Command)> {
+        let mut commands = Vec::new();
+        for id in ids {
+            if let Some(brief) = self.opens.get_mut(id).filter(|brief| !brief.is_being_written) {
+                brief.is_being_written = true;
+                commands.push((*id, brief.command()));
+            }
+        }
+        commands
+    }
+}
+
+impl ClientState {
+    /// Writes brief opens to the state machine. Returns when none of these is in memory any more: what could not be written
+    /// has ended, and its client opens again.
+    pub(crate) async fn write_opens(self: &Arc<Self>, ids: Vec<StateId>) {
+        if ids.is_empty() {
+            return;
+        }
+        let commands = self.brief_opens.table.lock().begin_writing(&ids);
+        for (id, command) in commands {
+            // In a task of its own: the caller may go away.
+            let state = Arc::clone(self);
+            tokio::spawn(async move {
+                if let Err(error) = state.propose(None, command).await {
+                    tracing::debug!(?error, "an open for reading is not kept: its client opens again");
+                }
+                // The state machine has it, and so has a view that is taken after this.
+                state.brief_opens.table.lock().remove(id);
+                state.brief_opens.written.notify_waiters();
+            });
+        }
+        loop {
+            let written = self.brief_opens.written.notified();
+            let some_are_left = {
+                let table = self.brief_opens.table.lock();
+                ids.iter().any(|id| table.opens.contains_key(id))
+            };
+            if !some_are_left {
+                return;
+            }
+            written.await;
+        }
+    }
+
+    /// Writes brief opens that last, and all when this member leads no more. Never returns.
+    pub(crate) async fn keep_brief_opens(self: Arc<Self>) {
+        loop {
+            self.brief_opens.some.notified().await;
+            while !self.brief_opens.is_empty() {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let due = self.brief_opens.due(self.machine.clock.monotonic(), self.machine.replica.orders());
+                self.write_opens(due).await;
+            }
+        }
+    }
+}
