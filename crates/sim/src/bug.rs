@@ -23,6 +23,8 @@ pub enum Bug {
     RestoredStoreNotCovered,
     /// Opens do not see each other's share reservations.
     SharesForget,
+    /// Commands do not see the opens in the leader's memory.
+    BriefOpensForget,
     /// Changes do not see delegations.
     DelegationsForget,
     /// Truncations do not see layouts.

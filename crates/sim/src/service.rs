@@ -8,9 +8,10 @@ use std::time::Duration;
 use cluster::{Begin, Rules, ThisServer};
 use host::{Clock, Entropy, SeededEntropy, WallTime};
 use metaserver::{Follower, Metaserver, MetaserverConfig, Upcalls};
+use namespace::Command;
 use nfs::{PeerKey, Server};
 use parking_lot::Mutex;
-use replica::{AnswerFuture, Applied, Observer, Replica};
+use replica::{AnswerFuture, Applied, BeforeOrder, Observer, Replica};
 use tokio::time::Instant;
 use wire::handle::HandleKey;
 
@@ -93,6 +94,13 @@ impl Observer for ServiceObserver {
 
     fn answer_peer(&self, question: bytes::Bytes) -> AnswerFuture {
         self.upcalls.answer_peer(question)
+    }
+
+    fn before_order(&self, command: &Command) -> Option<BeforeOrder> {
+        match self.history.shared.bug {
+            Some(Bug::BriefOpensForget) => None,
+            _ => self.upcalls.before_order(command),
+        }
     }
 }
 

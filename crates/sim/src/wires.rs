@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use namespace::Command;
 use replica::{
-    AnswerFuture, Applied, CallFuture, Channel, Member as ReplicaMember, Observer, Transport, Unreachable,
+    AnswerFuture, Applied, BeforeOrder, CallFuture, Channel, Member as ReplicaMember, Observer, Transport,
+    Unreachable,
 };
 
 use crate::net::{Address, Call, CallAnswer};
@@ -69,5 +71,9 @@ impl Observer for HistoryObserver {
 
     fn answer_peer(&self, question: Bytes) -> AnswerFuture {
         Box::pin(std::future::ready(question))
+    }
+
+    fn before_order(&self, _: &Command) -> Option<BeforeOrder> {
+        None
     }
 }

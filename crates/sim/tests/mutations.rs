@@ -77,6 +77,11 @@ fn share_reservations_that_are_not_seen_are_both_held() {
 }
 
 #[test]
+fn opens_in_memory_that_are_not_seen_are_lost_or_stand_beside_a_denial() {
+    found_by_clients(Bug::BriefOpensForget, &["conflicts", "leases"]);
+}
+
+#[test]
 fn a_delegation_that_is_not_seen_stands_beside_an_open_to_write() {
     found_by_clients(Bug::DelegationsForget, &["tables"]);
 }

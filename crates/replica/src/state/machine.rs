@@ -67,10 +67,7 @@ pub trait Observer: Send + Sync + 'static {
 
     /// A command of any member is about to be ordered here, if this member leads. The part before the future is done at
     /// once. None: there is nothing to do, as for most commands.
-    fn before_order(&self, command: &Command) -> Option<BeforeOrder> {
-        let _ = command;
-        None
-    }
+    fn before_order(&self, command: &Command) -> Option<BeforeOrder>;
 }
 
 /// No observer.
@@ -81,6 +78,10 @@ impl Observer for () {
 
     fn answer_peer(&self, _: Bytes) -> AnswerFuture {
         Box::pin(std::future::ready(Bytes::new()))
+    }
+
+    fn before_order(&self, _: &Command) -> Option<BeforeOrder> {
+        None
     }
 }
 

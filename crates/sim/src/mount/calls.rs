@@ -47,6 +47,7 @@ impl Mount {
         let session = {
             let mut known = self.known();
             known.connection = Some(Arc::clone(&connection));
+            known.connections += 1;
             known.session
         };
         if let Some(session) = session {

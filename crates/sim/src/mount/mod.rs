@@ -70,6 +70,8 @@ struct Recallable {
 struct Known {
     session: Option<Session>,
     connection: Option<Arc<Connection>>,
+    /// Number of connections so far.
+    connections: u64,
     /// Metaserver that it speaks to.
     at: Address,
     sequences: [u32; SLOTS],

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use wire::handle::FileHandle;
 use wire::nfs4::open::{self, Claim as OpenClaim, CreateHow, Delegation, OpenHow};
 use wire::nfs4::{ArgOp, Fattr, LockType, ResOp, StableHow, StateOwner, Stateid, Status};
-use wire::nfs4::{close, lock, locku, remove, setattr, write};
+use wire::nfs4::{close, lock, locku, read, remove, setattr, write};
 
 use super::calls::putfh;
 use super::{Gone, Mount, Recallable, Session};
@@ -20,6 +20,8 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const PATIENCE_MS: u64 = 3 * LEASE_MS;
 /// Longest pause of a client that waits for a lock and is not told.
 const LOCK_PAUSE_MS_MAX: u64 = 1_600;
+/// Age at which an open for reading is in the state machine, if its client heard of it over the same connection.
+const BRIEF_MS_MAX: u64 = 3_000;
 /// First number of what clients do that do not linger.
 const LINGERING: usize = 14;
 /// Bytes of the unit in which locks begin and end: small, as those of the model that replies are compared with.
@@ -37,6 +39,15 @@ struct OpenFile {
     claim: usize,
     lock_stateid: Option<Stateid>,
     lock: Option<(Held, usize)>,
+    /// Time of its OPEN, and connections of the mount until then.
+    opened: (u64, u64),
+}
+
+impl OpenFile {
+    /// True if the open began in the memory of a leader: see `metaserver::state::brief_opens`.
+    fn is_brief(&self) -> bool {
+        self.stateid.other[0] & 0x80 != 0
+    }
 }
 
 /// True if an answer says that a state is gone.
@@ -126,6 +137,7 @@ impl Mount {
                     self.lay_out(session, slot, &file.handle, file.stateid, file.writes).await?;
                 }
                 8 | 20 => self.give_back_layout(session, slot, &file.handle).await?,
+                10 | 21 if !file.writes => self.read(&file).await?,
                 9 | 10 | 21 if file.writes => self.truncate(&file).await?,
                 11 | 22 if file.writes => self.write(&file).await?,
                 _ => self.pause(pause_ms).await,
@@ -140,15 +152,20 @@ impl Mount {
         let name = NAMES[self.below(NAMES.len())];
         let access = [1, 1, 1, 2, 3, 3][self.below(6)];
         let deny = [0, 0, 0, 0, 0, 0, 2, 3][self.below(8)];
+        let openhow = match self.below(2) {
+            0 if access == 1 => OpenHow::NoCreate,
+            _ => OpenHow::Create(CreateHow::Unchecked(Box::default())),
+        };
         let args = open::Args {
             seqid: 0,
             share_access: access,
             share_deny: deny,
             owner: self.owner(session, slot),
-            openhow: OpenHow::Create(CreateHow::Unchecked(Box::default())),
+            openhow,
             claim: OpenClaim::Null(Bytes::from_static(name.as_bytes())),
         };
         let asked_ms = self.shared.now_ms();
+        let connections = self.known().connections;
         let ops = vec![ArgOp::PutRootFh, ArgOp::Open(args), ArgOp::GetFh];
         let results = self.patiently(session, slot, ops).await?;
         let [_, ResOp::Open(Ok(opened)), ResOp::GetFh(Ok(got))] = &results[..] else { return Ok(None) };
@@ -165,7 +182,20 @@ impl Mount {
         let claim = self.claim(session, slot, inode, held, asked_ms);
         let writes = access & 2 != 0;
         let (lock_stateid, lock) = (None, None);
-        Ok(Some(OpenFile { session, slot, name, handle, inode, stateid, writes, claim, lock_stateid, lock }))
+        let opened = (asked_ms, connections);
+        Ok(Some(OpenFile {
+            session,
+            slot,
+            name,
+            handle,
+            inode,
+            stateid,
+            writes,
+            claim,
+            lock_stateid,
+            lock,
+            opened,
+        }))
     }
 
     fn claim(&self, session: Session, slot: u32, inode: u64, held: Held, asked_ms: u64) -> usize {
@@ -189,12 +219,19 @@ impl Mount {
     /// The state of a file is gone.
     fn loses(&self, file: &OpenFile, what: &str, status: Status) -> Gone {
         let now_ms = self.shared.now_ms();
+        let connections = self.known().connections;
         let mut claims = self.shared.claims();
-        claims.loses(
-            file.session.life,
-            now_ms,
-            &format!("{what} of {} ({}): {status:?}", file.inode, file.name),
-        );
+        // Such an open may be lost with its leader: the client opens again.
+        let may_be_lost = file.is_brief()
+            && (now_ms < file.opened.0 + BRIEF_MS_MAX || connections != file.opened.1)
+            && file.lock.is_none();
+        if !may_be_lost {
+            claims.loses(
+                file.session.life,
+                now_ms,
+                &format!("{what} of {} ({}): {status:?}", file.inode, file.name),
+            );
+        }
         claims.gone(file.claim, now_ms);
         if let Some((_, lock)) = file.lock {
             claims.gone(lock, now_ms);
@@ -368,6 +405,12 @@ impl Mount {
             stable: StableHow::FileSync,
             data,
         });
+        let results = self.patiently(file.session, file.slot, vec![putfh(&file.handle), op]).await?;
+        self.lost_by(file, last_status(&results))
+    }
+
+    async fn read(self: &Arc<Self>, file: &OpenFile) -> Result<(), Gone> {
+        let op = ArgOp::Read(read::Args { stateid: file.stateid, offset: 0, count: 100 });
         let results = self.patiently(file.session, file.slot, vec![putfh(&file.handle), op]).await?;
         self.lost_by(file, last_status(&results))
     }

@@ -33,17 +33,19 @@ const fn names(
 
 /// Rows with counts for about a second or more each at the rates of a plain disk, and for many ticks of CPU
 /// time.
-pub const PLAN: [Measure; 16] = [
+pub const PLAN: [Measure; 18] = [
     Measure { name: "write", what: What::Write, prepared_by: &[] },
     Measure { name: "read", what: What::Read, prepared_by: &["write"] },
     names("create", &[], "create", (1, 1000, 1)),
     names("stat", &["create"], "stat", (1, 1000, 5)),
     names("readdir", &["create"], "list", (1, 1000, 100)),
+    names("open", &["create"], "read", (1, 1000, 1)),
     names("rename", &["create"], "rename", (1, 1000, 1)),
     names("unlink", &["create", "rename"], "unlink", (1, 1000, 1)),
     names("create-4", &[], "create", (4, 500, 1)),
     names("stat-4", &["create-4"], "stat", (4, 500, 4)),
     names("readdir-4", &["create-4"], "list", (4, 500, 50)),
+    names("open-4", &["create-4"], "read", (4, 500, 1)),
     names("rename-4", &["create-4"], "rename", (4, 500, 1)),
     names("unlink-4", &["create-4", "rename-4"], "unlink", (4, 500, 1)),
     names("mkdir", &[], "mkdir", (1, 1000, 1)),
@@ -72,6 +74,7 @@ impl Measure {
                     "create" => "create + write 4 KiB + close",
                     "stat" => "stat, cold",
                     "list" => "readdir, cold (entries)",
+                    "read" => "open + read 4 KiB + close, cold",
                     other => other,
                 };
                 let plural = if processes == 1 { "process" } else { "processes" };
