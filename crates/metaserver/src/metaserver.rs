@@ -205,6 +205,14 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.admission).recall_when_exports_change()));
     }
 
+    /// Has the opens that are in memory only written to the state machine, for a stop; gives up after `limit`: their clients
+    /// open again.
+    pub async fn end_brief_opens(&self, limit: std::time::Duration) {
+        if tokio::time::timeout(limit, self.state.end_brief_opens()).await.is_err() {
+            tracing::info!("no leader takes the opens that were in memory: clients open these files again");
+        }
+    }
+
     /// Ends the background tasks. The server that [`Metaserver::serve`] returned must be stopped separately.
     pub fn stop(&self) {
         self.background.lock().drain(..).for_each(|task| task.abort());

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use namespace::{ClientId, Inode, InodeId, Kind, Share, State, StateId, read};
+use namespace::{ClientId, DataPlace, Inode, InodeId, Kind, Share, State, StateId, read};
 use nfs::{Metrics, Nfs4, Session};
 use store::View;
 use wire::nfs4::lock::Locker;
@@ -142,23 +142,64 @@ impl Metaserver {
         read::state(&*later, id).map_err(store_failed)?.ok_or(Status::BadStateid)
     }
 
-    /// Has a brief open written to the state machine, if the operation needs its record there.
-    async fn write_open_of(&self, cx: &Context, op: &ArgOp) {
-        let given = match op {
-            ArgOp::Lock(args) => match &args.locker {
-                Locker::New(new) => new.open_stateid,
-                Locker::Existing(_) => return,
-            },
-            ArgOp::OpenDowngrade(args) => args.open_stateid,
-            ArgOp::FreeStateid(args) => args.stateid,
-            // With its OPEN the client asks for a layout of any file, and gets none of a small one.
-            ArgOp::LayoutGet(args) if args.stateid != nfs4::Stateid::CURRENT => args.stateid,
-            _ => return,
-        };
-        let Ok(given) = cx.state.resolve(given).and_then(|given| stateid(&given)) else { return };
-        if given.id.is_brief() {
-            self.state.write_opens(vec![given.id]).await;
+    /// Looks after the brief opens that an operation names: they are written to the state machine if it needs their record
+    /// there, and by the leader if they are in its memory.
+    async fn find_brief_opens(&self, cx: &Context, op: &ArgOp) -> Result<(), Status> {
+        for given in opens_of(op) {
+            let Ok(given) = cx.state.resolve(given).and_then(|given| stateid(&given)) else { continue };
+            if !given.id.is_brief() {
+                continue; // the usual case
+            }
+            let view = self.machine.view()?;
+            match self.state.brief_opens.get(given.id) {
+                Some(open) if Some(open.client.0) != cx.session.as_ref().map(|session| session.client()) => {}
+                Some(open) if needs_record(&*view, op, open.inode)? => {
+                    self.state.write_opens(vec![given.id]).await;
+                }
+                Some(_) => self.state.brief_opens.note_use(given.id),
+                None if self.machine.replica.leads() => {}
+                None if read::state(&*view, given.id).map_err(store_failed)?.is_some() => {}
+                None => self.state.write_elsewhere(given.id).await?,
+            }
         }
+        Ok(())
+    }
+}
+
+/// Stateids of an operation that may be of opens for reading.
+fn opens_of(op: &ArgOp) -> Vec<nfs4::Stateid> {
+    match op {
+        ArgOp::Read(args) => vec![args.stateid],
+        ArgOp::ReadPlus(args) => vec![args.stateid],
+        ArgOp::Seek(args) => vec![args.stateid],
+        ArgOp::Write(args) => vec![args.stateid],
+        ArgOp::SetAttr(args) => vec![args.stateid],
+        ArgOp::Copy(args) => vec![args.src_stateid],
+        ArgOp::Clone(args) => vec![args.src_stateid],
+        ArgOp::Close(args) => vec![args.open_stateid],
+        ArgOp::OpenDowngrade(args) => vec![args.open_stateid],
+        ArgOp::FreeStateid(args) => vec![args.stateid],
+        ArgOp::TestStateid(args) => args.stateids.clone(),
+        ArgOp::LayoutGet(args) => vec![args.stateid],
+        ArgOp::Lock(args) => match &args.locker {
+            Locker::New(new) => vec![new.open_stateid],
+            Locker::Existing(_) => vec![],
+        },
+        _ => vec![],
+    }
+}
+
+/// True if an operation needs the record of its open.
+fn needs_record(view: &dyn View, op: &ArgOp, file: InodeId) -> Result<bool, Status> {
+    match op {
+        ArgOp::Lock(_) | ArgOp::OpenDowngrade(_) | ArgOp::FreeStateid(_) => Ok(true),
+        // With its OPEN the client asks for a layout of any file, and gets none of a small one.
+        ArgOp::LayoutGet(args) if args.stateid == nfs4::Stateid::CURRENT => {
+            let file = read::inode(view, file).map_err(store_failed)?;
+            Ok(file.is_none_or(|file| file.data() != Some(DataPlace::Inline)))
+        }
+        ArgOp::LayoutGet(_) => Ok(true),
+        _ => Ok(false),
     }
 }
 
@@ -264,7 +305,9 @@ impl Metaserver {
         if let Err(status) = self.check_current_inside(cx, &op) {
             return op.refused(status);
         }
-        self.write_open_of(cx, &op).await;
+        if let Err(status) = self.find_brief_opens(cx, &op).await {
+            return op.refused(status);
+        }
         match op {
             ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),
             ArgOp::Close(args) => ResOp::Close(ops::close::close(self, cx, args).await),

@@ -113,6 +113,8 @@ pub struct Session {
     attempts: AtomicU64,
     /// Time of the last migration. See [`Session::has_come_within`].
     came: Mutex<Option<Instant>>,
+    /// Time of the last request before which others of its slot went elsewhere.
+    shared: Mutex<Option<Instant>>,
     /// See [`Session::set_checked`].
     checked: AtomicU64,
     held_calls: Arc<Semaphore>,
@@ -149,6 +151,7 @@ impl Session {
             kept_bytes: Arc::default(),
             attempts: AtomicU64::default(),
             came: Mutex::default(),
+            shared: Mutex::default(),
             checked: AtomicU64::new(u64::MAX),
             held_calls: Arc::new(Semaphore::new(HELD_CALLS_MAX.min(limits.slots as usize / 2))),
             back: Arc::new(back),
@@ -215,6 +218,9 @@ impl Session {
             _ => {
                 let is_next = slot.not_kept.is_some_and(|last| sequence == last.wrapping_add(1));
                 let may_be_elsewhere = slot.sequence.is_none() && !is_next;
+                if slot.sequence.is_some_and(|last| sequence != last.wrapping_add(1)) {
+                    *self.shared.lock() = Some(Instant::now());
+                }
                 let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
                 let sequence = Some(sequence);
                 *slot = Slot { sequence, fingerprint, busy: true, attempt, ..Slot::default() };
@@ -242,11 +248,10 @@ impl Session {
         Some(place.get_or_init(begins))
     }
 
-    /// True if the client has used `slot` here after the request with this sequence: it has the answer.
+    /// True if the client has used a slot at another server within `time`, by the sequences that are missing here.
     #[must_use]
-    pub fn has_gone_on(&self, slot: u32, sequence: u32) -> bool {
-        let Some(slot) = self.slot(slot) else { return false };
-        slot.lock().sequence.is_some_and(|last| (last.wrapping_sub(sequence) as i32) > 0)
+    pub fn is_shared_within(&self, time: Duration) -> bool {
+        self.shared.lock().is_some_and(|at| at.elapsed() < time)
     }
 
     /// True if the session migrated here within `time`.
@@ -318,9 +323,7 @@ mod tests {
         session.finish(1, 2, &Message::default(), true);
         assert!(matches!(session.begin(1, 50, like, true), Err(Status::SeqMisordered)));
         assert!(!session.has_come_within(Duration::MAX), "it was made here");
-        assert!(session.has_gone_on(1, 0) && !session.has_gone_on(1, 1));
         session.comes_from_elsewhere();
-        assert!(!session.has_gone_on(1, 0), "what went elsewhere is not known");
         assert!(session.has_come_within(Duration::MAX) && !session.has_come_within(Duration::ZERO));
         let answer = session.begin(1, 50, like, true);
         assert!(matches!(answer, Ok(SlotAnswer::Execute { may_be_elsewhere: true, .. })));
@@ -338,16 +341,19 @@ mod tests {
     #[test]
     fn a_client_of_several_servers_leaves_out_here_what_it_asked_elsewhere() {
         let (session, like) = (session(), RequestFingerprint::default());
+        assert!(matches!(session.begin(0, 1, like, false), Ok(SlotAnswer::Execute { .. })));
+        assert!(!session.is_shared_within(Duration::MAX), "the next one came here");
         assert!(matches!(session.begin(0, 3, like, false), Ok(SlotAnswer::Execute { .. })));
+        assert!(session.is_shared_within(Duration::MAX));
         // The request is busy here, but the client got its reply elsewhere and continues.
         assert!(matches!(session.begin(0, 3, like, false), Err(Status::Delay)));
         assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Execute { .. })));
-        session.finish(0, 1, &Message::default(), true);
+        session.finish(0, 2, &Message::default(), true);
         assert!(
             matches!(session.begin(0, 7, like, false), Err(Status::Delay)),
             "the old one's end is not its own"
         );
-        session.finish(0, 2, &Message::default(), true);
+        session.finish(0, 3, &Message::default(), true);
         assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Replay(_))));
         assert!(matches!(session.begin(0, 6, like, false), Err(Status::SeqMisordered)), "late by a detour");
         assert!(matches!(session.begin(0, 8, like, true), Ok(SlotAnswer::Execute { .. })));

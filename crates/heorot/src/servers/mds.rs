@@ -247,6 +247,7 @@ impl RunningMds {
         // Release the addresses before any client is refused; transfer leadership first, so that there is no
         // election; and retire the read lease, so that no member waits for it.
         drop(boots);
+        metaserver.end_brief_opens(HAND_OVER_TIME_MAX).await;
         metaserver.cluster().release_addresses().await;
         replica.transfer_leadership(HAND_OVER_TIME_MAX).await;
         metaserver.stop();

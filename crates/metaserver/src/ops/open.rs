@@ -64,16 +64,19 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         check_reclaimed(server, client)?;
     }
     let want = args.want();
-    let whole = check_whole(server, current.inode, &args).await?;
-    let own = opener.own_brief_open(current.inode, &args)?;
-    if !opener.may_be_brief() {
-        opener.write(own).await;
-    }
+    let file = existing(server, current.inode, &args)?;
+    let whole = check_whole(server, file, &args).await?;
+    let own = file.and_then(|file| server.state.brief_opens.of_owner(client, &opener.owner, file));
+    let is_known = matches!((&args.claim, &args.openhow), (Claim::Null(_) | Claim::Fh, OpenHow::NoCreate));
+    let _opening = match opener.may_be_brief() && is_known {
+        true => None, // until it needs a record
+        false => brief::begins(server, client, file, own).await,
+    };
     let (reply, attrset) = match (args.claim, args.openhow) {
         (Claim::Null(name), OpenHow::NoCreate) => {
             let name = names::checked(&name)?;
             let prepare = |view: &dyn View| opener.by_name(view, current.inode, name.clone());
-            (opener.open_known(context, own, prepare).await?, Bitmap::EMPTY)
+            (opener.open_known(context, (file, own), prepare).await?, Bitmap::EMPTY)
         }
         (Claim::Null(name), OpenHow::Create(how)) => {
             let name = names::checked(&name)?;
@@ -84,7 +87,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         }
         (Claim::Fh, OpenHow::NoCreate) => {
             let prepare = |view: &dyn View| opener.by_inode(view, current.inode);
-            (opener.open_known(context, own, prepare).await?, Bitmap::EMPTY)
+            (opener.open_known(context, (file, own), prepare).await?, Bitmap::EMPTY)
         }
         // An open that the client did under its delegation, before the return of the delegation.
         (Claim::DelegateCur(cur), OpenHow::NoCreate) => {
@@ -134,23 +137,32 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     })
 }
 
+/// The file that an OPEN names, if it exists.
+fn existing(server: &Metaserver, current: InodeId, args: &Args) -> Result<Option<InodeId>, Status> {
+    let name = match &args.claim {
+        Claim::Null(name) => name,
+        Claim::DelegateCur(cur) => &cur.file,
+        _ => return Ok(Some(current)),
+    };
+    let name = names::checked(name)?;
+    Ok(read::lookup(&*server.machine.view()?, current, &name).map_err(store_failed)?)
+}
+
 /// Checks that the data of an existing file are within reach, as far as its metaserver must ask: see
 /// [`Data::check_whole`](crate::data::Data::check_whole). Returns the file if its data servers have answered.
-async fn check_whole(server: &Metaserver, current: InodeId, args: &Args) -> Result<Option<InodeId>, Status> {
-    let inode = {
-        let view = server.machine.view()?;
-        let found = match (&args.claim, &args.openhow) {
-            (Claim::Null(name), OpenHow::NoCreate | OpenHow::Create(CreateHow::Unchecked(_))) => {
-                read::lookup(&*view, current, &names::checked(name)?).map_err(store_failed)?
-            }
-            (Claim::Fh, OpenHow::NoCreate) => Some(current),
-            // A new file, or one that its client has opened before under its delegation.
-            _ => None,
-        };
-        match found {
-            Some(found) => server.machine.inode(&*view, found)?,
-            None => return Ok(None),
-        }
+async fn check_whole(
+    server: &Metaserver,
+    file: Option<InodeId>,
+    args: &Args,
+) -> Result<Option<InodeId>, Status> {
+    let inode = match (file, &args.claim, &args.openhow) {
+        (
+            Some(file),
+            Claim::Null(_) | Claim::Fh,
+            OpenHow::NoCreate | OpenHow::Create(CreateHow::Unchecked(_)),
+        ) => server.machine.inode(&*server.machine.view()?, file)?,
+        // A new file, or one that its client has opened before under its delegation.
+        _ => return Ok(None),
     };
     let truncates =
         matches!(&args.openhow, OpenHow::Create(CreateHow::Unchecked(attrs)) if attrs.size == Some(0));

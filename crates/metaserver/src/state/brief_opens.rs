@@ -16,6 +16,13 @@
 //! ([`conflicts`]). One that may discard the file, or that must know who has it open, waits until its brief opens are
 //! written. While such a command is under way there is no new brief open: the OPEN may have seen the file from before.
 //!
+//! **Other metaservers** do not know them. One that gets such a stateid asks the leader, which writes the open
+//! ([`ClientState::write_elsewhere`]). A client that takes turns with its metaservers gets no brief opens.
+//!
+//! **Exactly once.** Nothing of a brief open is in the slot. An OPEN whose answer was lost may be sent to another metaserver,
+//! and be answered and closed there, while the leader still has the first one. So an open is written because of its age only
+//! if its connection has not ended or the client has used the stateid, and is forgotten after [`UNKNOWN_MAX`] if not.
+//!
 //! **After a fail-over** brief opens are lost with their leader. The client gets BAD_STATEID, and opens again, as the protocol
 //! has it; Linux does so by itself. If the file was removed since, within the [`WRITTEN_AFTER`] that a brief open lives, it is
 //! gone.
@@ -26,13 +33,13 @@
 mod conflicts;
 mod writing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use namespace::{ClientId, InodeId, OpenState, StateId, Stateid};
-use nfs::{Position, Session};
+use nfs::{Connection, Position};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wire::nfs4::Status;
@@ -43,14 +50,14 @@ use crate::nfs4::check_sequence;
 const WRITTEN_AFTER: Duration = Duration::from_secs(1);
 /// Age at which a brief open ends if nothing shows that its client got the answer to its OPEN.
 const UNKNOWN_MAX: Duration = Duration::from_secs(60);
-/// Maximum of brief opens: about 20 MB.
-const OPENS_MAX: usize = 65_536;
+/// Maximum of brief opens: about 20 MB, with the longest owners.
+const OPENS_MAX: usize = 16_384;
 /// Maximum of one client.
-const OF_CLIENT_MAX: u32 = 4096;
+const OF_CLIENT_MAX: u32 = 1024;
 /// A file that the client opens again within this time is opened with a record, and a delegation.
 const AGAIN: Duration = Duration::from_secs(30);
-/// Maximum of files remembered for [`AGAIN`]; forgetting one costs its client a delegation.
-const LATELY_MAX: usize = 16_384;
+/// Half the maximum of files remembered for [`AGAIN`]; forgetting one costs its client a delegation.
+const LATELY_MAX: usize = 8192;
 
 /// Opens in the memory of this member.
 #[derive(Default)]
@@ -69,11 +76,25 @@ struct Table {
     opens: BTreeMap<StateId, BriefOpen>,
     of_file: BTreeSet<(InodeId, StateId)>,
     of_client: BTreeMap<ClientId, u32>,
-    lately: BTreeMap<(ClientId, InodeId), Duration>,
+    lately: Lately,
+    /// OPENs with a record that are under way here, of a client and file.
+    opening: BTreeMap<(ClientId, InodeId), u32>,
     /// Commands under way that brief opens are in the way of.
     conflicts: usize,
     /// Number of such commands so far.
     conflicts_begun: u64,
+}
+
+/// Connection of an OPEN.
+pub(crate) trait Lasts: Send + Sync {
+    /// True if it has not ended: what was answered over it arrives.
+    fn lasts(&self) -> bool;
+}
+
+impl Lasts for Connection {
+    fn lasts(&self) -> bool {
+        self.is_open()
+    }
 }
 
 /// An open in memory.
@@ -84,17 +105,59 @@ pub(crate) struct BriefOpen {
     pub export: InodeId,
     /// Time of the OPEN, on the monotonic clock.
     pub since: Duration,
-    /// The OPEN's session and position in it.
-    pub came: (Arc<Session>, Position),
+    /// The OPEN's connection, and position in its session.
+    pub came: (Arc<dyn Lasts>, Position),
+    /// True if the client has used the stateid.
+    pub is_used: bool,
     pub is_being_written: bool,
 }
 
 impl BriefOpen {
-    /// True if the client has used the OPEN's slot since: so it has the stateid. Otherwise the answer may have been lost, and
-    /// the client, at another metaserver, may have another one.
+    /// True if the client has the answer to its OPEN. Otherwise that may have been lost, and the client may have another one, of
+    /// another metaserver.
     fn is_known_to_client(&self) -> bool {
-        let (session, at) = &self.came;
-        session.has_gone_on(at.slot, at.sequence)
+        self.is_used || self.came.0.lasts()
+    }
+}
+
+/// Files that clients have opened lately, in two halves by their age.
+#[derive(Default)]
+struct Lately {
+    since: Duration,
+    newer: HashMap<(ClientId, InodeId), Duration>,
+    older: HashMap<(ClientId, InodeId), Duration>,
+}
+
+impl Lately {
+    fn note(&mut self, client: ClientId, inode: InodeId, now: Duration) {
+        if self.newer.len() >= LATELY_MAX || now.saturating_sub(self.since) >= AGAIN {
+            (self.older, self.since) = (std::mem::take(&mut self.newer), now);
+        }
+        self.newer.insert((client, inode), now);
+    }
+
+    fn has(&self, client: ClientId, inode: InodeId, now: Duration) -> bool {
+        let at = self.newer.get(&(client, inode)).or_else(|| self.older.get(&(client, inode)));
+        at.is_some_and(|at| now.saturating_sub(*at) < AGAIN)
+    }
+}
+
+/// An OPEN with a record is under way here: meanwhile the client gets no brief open of the file, which would have another
+/// stateid.
+pub(crate) struct Opening<'a> {
+    opens: &'a BriefOpens,
+    of: (ClientId, InodeId),
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let opening = &mut self.opens.table.lock().opening;
+        if let Some(count) = opening.get_mut(&self.of) {
+            *count -= 1;
+            if *count == 0 {
+                opening.remove(&self.of);
+            }
+        }
     }
 }
 
@@ -119,6 +182,18 @@ impl BriefOpens {
         self.sees_commands.store(true, Ordering::Release);
     }
 
+    /// No more brief opens: the process is about to stop. Returns those that there are.
+    pub fn end(&self) -> Vec<StateId> {
+        self.sees_commands.store(false, Ordering::Release);
+        self.table.lock().opens.keys().copied().collect()
+    }
+
+    /// An OPEN with a record begins.
+    pub fn opens_with_record(&self, client: ClientId, inode: InodeId) -> Opening<'_> {
+        *self.table.lock().opening.entry((client, inode)).or_default() += 1;
+        Opening { opens: self, of: (client, inode) }
+    }
+
     /// To be called before the view is taken by which a brief open is decided. None: a conflicting command is under way.
     pub fn quiet(&self) -> Option<Quiet> {
         if !self.sees_commands.load(Ordering::Acquire) {
@@ -133,10 +208,12 @@ impl BriefOpens {
         let mut table = self.table.lock();
         let (client, inode) = (brief.open.client, brief.open.inode);
         let of_client = table.of_client.get(&client).copied().unwrap_or_default();
-        if table.conflicts_begun != quiet.0 || of_client >= OF_CLIENT_MAX || table.opens.len() >= OPENS_MAX {
+        let is_full = of_client >= OF_CLIENT_MAX || table.opens.len() >= OPENS_MAX;
+        let is_opening = table.opening.contains_key(&(client, inode));
+        if table.conflicts_begun != quiet.0 || is_full || is_opening {
             return false;
         }
-        table.note_opened(client, inode, brief.since);
+        table.lately.note(client, inode, brief.since);
         table.of_file.insert((inode, brief.open.stateid.id));
         *table.of_client.entry(client).or_default() += 1;
         table.opens.insert(brief.open.stateid.id, brief);
@@ -146,17 +223,18 @@ impl BriefOpens {
 
     /// True if the client has opened the file within [`AGAIN`].
     pub fn was_opened_lately(&self, client: ClientId, inode: InodeId, now: Duration) -> bool {
-        let table = self.table.lock();
-        table.lately.get(&(client, inode)).is_some_and(|at| now.saturating_sub(*at) < AGAIN)
+        self.table.lock().lately.has(client, inode, now)
     }
 
-    /// Opens again what the same owner has open.
-    pub fn open_again(&self, client: ClientId, owner: &[u8], inode: InodeId) -> Found {
+    /// Opens again what the same owner has open, unless it is the same OPEN, sent again.
+    pub fn open_again(&self, client: ClientId, owner: &[u8], inode: InodeId, at: Position) -> Found {
         let mut table = self.table.lock();
         let Some(id) = table.of_owner(client, owner, inode) else { return Found::Elsewhere };
         match table.opens.get_mut(&id) {
             Some(brief) if brief.is_being_written => Found::BeingWritten(id),
+            Some(brief) if brief.came.1 == at => Found::Here(brief.open.stateid),
             Some(brief) => {
+                brief.came.1 = at;
                 let stateid = &mut brief.open.stateid;
                 stateid.sequence = stateid.sequence.checked_add(1).unwrap_or(1);
                 Found::Here(*stateid)
@@ -178,6 +256,13 @@ impl BriefOpens {
     /// The open with this id.
     pub fn get(&self, id: StateId) -> Option<OpenState> {
         self.table.lock().opens.get(&id).map(|brief| brief.open.clone())
+    }
+
+    /// The client has used an open.
+    pub fn note_use(&self, id: StateId) {
+        if let Some(brief) = self.table.lock().opens.get_mut(&id) {
+            brief.is_used = true;
+        }
     }
 
     /// Closes an open.
@@ -221,16 +306,6 @@ impl Table {
         ids.find(|id| {
             self.opens.get(id).is_some_and(|brief| brief.open.client == client && brief.open.owner == owner)
         })
-    }
-
-    fn note_opened(&mut self, client: ClientId, inode: InodeId, now: Duration) {
-        self.lately.insert((client, inode), now);
-        if self.lately.len() > LATELY_MAX {
-            self.lately.retain(|_, at| now.saturating_sub(*at) < AGAIN);
-        }
-        while self.lately.len() > LATELY_MAX {
-            self.lately.pop_first();
-        }
     }
 
     fn remove(&mut self, id: StateId) {

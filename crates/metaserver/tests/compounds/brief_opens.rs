@@ -179,9 +179,9 @@ async fn an_open_that_lasts_is_written() {
 }
 
 /// ```text
-/// ash open /f to read, at the leader; another leads now; read there, by that stateid   -> ok: it was written
-/// ash open /f to read, at a metaserver that does not lead                              -> with a record
-/// elm remove /f, there                                                                 ash reads on
+/// ash open /f to read, at the leader                            -> in memory
+/// elm open /f to read, at a metaserver that does not lead       -> with a record
+/// elm remove /f, there                                          ash reads on
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_leader_has_opens_in_memory_and_it_writes_them_before_others_remove_the_file() {
@@ -192,7 +192,7 @@ async fn only_the_leader_has_opens_in_memory_and_it_writes_them_before_others_re
     let file = make(&mut ash).await;
     let (held, _) = open(&mut ash, "o", READ).await;
     assert!(records(here).is_empty());
-    let (second, _) = open(&mut elm, "o", READ).await;
+    let (second, _) = open(&mut elm, "o", READ | NO_DELEGATION).await;
     assert_eq!(records(there).len(), 1, "elm's metaserver does not lead");
     elm.ok(vec![putfh(&file), closed(second)]).await;
     elm.ok(vec![ArgOp::PutRootFh, removed()]).await;
@@ -200,4 +200,51 @@ async fn only_the_leader_has_opens_in_memory_and_it_writes_them_before_others_re
     ash.reconnect(there).await;
     ash.ok(vec![putfh(&file), read_by(held)]).await;
     ash.ok(vec![putfh(&file), closed(held)]).await;
+    assert_eq!(ash.status(vec![putfh(&file), closed(held)]).await, Status::Stale);
+}
+
+/// ```text
+/// ash open /f to read, at the leader; read, at another; close, there    -> ok: that one asks the leader
+/// ash open /f to read, at the leader; close, at another                 -> ok, and no record is left
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_goes_elsewhere_uses_there_what_the_leader_has_in_memory() {
+    let three = Three::start(Rules::OPEN).await;
+    let (leader, other) = three.leader_and_follower();
+    let (here, there) = (&three.worlds[leader], &three.worlds[other]);
+    let mut ash = Client::mount(here, "ash").await;
+    let file = make(&mut ash).await;
+    let (held, _) = open(&mut ash, "o", READ).await;
+    assert!(records(here).is_empty());
+    ash.reconnect(there).await;
+    ash.ok(vec![putfh(&file), read_by(held)]).await;
+    assert_eq!(records(there).len(), 1);
+    ash.ok(vec![putfh(&file), closed(held)]).await;
+    assert!(records(there).is_empty());
+    // Its first request at a metaserver may have been sent elsewhere before.
+    ash.reconnect(here).await;
+    ash.flags().await;
+    let opens = ash.open_how("o", READ | NO_DELEGATION, 0, OpenHow::NoCreate, null("f"));
+    let opened = ash.ok(vec![ArgOp::PutRootFh, opens]).await;
+    let ResOp::Open(Ok(opened)) = &opened[1] else { panic!("{opened:?}") };
+    assert!(records(here).is_empty());
+    ash.reconnect(there).await;
+    ash.ok(vec![putfh(&file), closed(opened.stateid)]).await;
+    assert!(records(there).is_empty());
+}
+
+/// ```text
+/// open /f to read; open /f with creation, to read, by the same owner    -> the same state
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_has_one_stateid_for_a_file_however_it_opens_it() {
+    let world = World::seeing().await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let file = make(&mut ash).await;
+    let (first, _) = open(&mut ash, "owner", READ).await;
+    let (_, second) = ash.open("f", READ, 0).await.expect("opens");
+    assert_eq!((second.other, second.seqid), (first.other, first.seqid + 1));
+    assert_eq!(records(&world).len(), 1);
+    ash.ok(vec![putfh(&file), closed(second)]).await;
+    assert!(records(&world).is_empty());
 }

@@ -32,7 +32,7 @@ pub use snapshots::{
 pub(crate) use snapshots::{own_objects, version_before};
 pub(crate) use states::{client_uses, is_returned, may_conflict};
 pub use states::{
-    delegated, delegations, has_leftovers, has_state, in_use, layouts, opens, opens_of, revoked,
+    delegated, delegations, has_leftovers, has_room, has_state, in_use, layouts, opens, opens_of, revoked,
     share_conflict, share_holders, state, states,
 };
 pub use volumes::{

@@ -9,8 +9,8 @@ use super::{any_key, client, collect, scan_keys};
 use crate::record::{LeftLayouts, Use, get};
 use crate::states::use_of;
 use crate::{
-    ClientId, ClientRecord, InodeId, IoMode, LayoutState, OpenState, Share, State, StateId, Stateid,
-    VolumeId, keys,
+    CLIENT_STATES_MAX, ClientId, ClientRecord, InodeId, IoMode, LayoutState, OpenState, Share, State,
+    StateId, Stateid, VolumeId, keys,
 };
 
 /// State with this id: open, lock, layout or delegation.
@@ -45,6 +45,14 @@ pub fn has_state(view: &dyn View, client: ClientId) -> Result<bool, StoreError> 
 /// Number of opens, lock-owners, locked ranges, layouts and delegations of a client.
 pub(crate) fn client_uses(view: &dyn View, client: ClientId) -> Result<u64, StoreError> {
     Ok(get(view, &keys::client_uses(client))?.unwrap_or_default())
+}
+
+/// True if a client may have one more state.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn has_room(view: &dyn View, client: ClientId) -> Result<bool, StoreError> {
+    Ok(client_uses(view, client)? < CLIENT_STATES_MAX)
 }
 
 /// Opens of a file, by client and open-owner.

@@ -10,7 +10,7 @@ use crate::files::unsettled;
 use crate::keys::Key;
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{Use, get};
-use crate::{CLIENT_STATES_MAX, ClientId, Error, IoMode, Share, State, StateId, Stateid, keys, read};
+use crate::{ClientId, Error, IoMode, Share, State, StateId, Stateid, keys, read};
 
 /// Stateid for a new state.
 pub(super) fn new_stateid(plan: &mut Plan<'_>) -> Result<Stateid, StoreError> {
@@ -61,8 +61,7 @@ pub(super) fn remove(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
 
 /// Checks that the client may have one more state or locked range.
 pub(super) fn check_room(plan: &Plan<'_>, client: ClientId) -> Result<(), Stop> {
-    let used = read::client_uses(plan.view(), client)?;
-    if used < CLIENT_STATES_MAX { Ok(()) } else { Err(Error::TooManyStates.into()) }
+    if read::has_room(plan.view(), client)? { Ok(()) } else { Err(Error::TooManyStates.into()) }
 }
 
 fn change_client_use(
@@ -209,6 +208,7 @@ impl Use {
 
 #[cfg(test)]
 mod tests {
+    use crate::CLIENT_STATES_MAX;
     use store::{Durability, MemoryStore, Store};
 
     use super::*;

@@ -54,7 +54,23 @@ impl Replica {
     ///
     /// # Errors
     /// [`ReplicaError`]. A command whose caller went away may still be carried out.
-    pub async fn propose(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
+    pub async fn propose(&self, proposal: Proposal) -> Result<Reply, ReplicaError> {
+        // Before the command has a slot of this process: what the observer does may need one.
+        let Some(before) = self.service.observer.before_order(&proposal.command) else {
+            return self.propose_now(proposal).await;
+        };
+        // In a task of its own: the caller may go away, and the command is ordered all the same.
+        let replica = self.clone();
+        let proposed = tokio::spawn(async move {
+            let guard = before.await;
+            let outcome = replica.propose_now(proposal).await;
+            drop(guard);
+            outcome
+        });
+        proposed.await.unwrap_or_else(|ended| Err(self.failed_by(ended.to_string())))
+    }
+
+    async fn propose_now(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
         let view = self.view().map_err(|e| self.failed_by(e.to_string()))?;
         let generations = Generations::of(&Snapshots(&*view), &proposal.command);
         proposal.generations = generations.map_err(|e| self.failed_by(e.to_string()))?;

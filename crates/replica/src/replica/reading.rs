@@ -95,10 +95,10 @@ impl Replica {
         leader.filter(|leader| leader.node_id == self.id && self.leads())
     }
 
-    /// True if this member leads, and so orders the commands of all members.
+    /// True if this member leads, and so orders the commands of all members, and has applied all that was ordered before.
     #[must_use]
     pub fn orders(&self) -> bool {
-        self.own_leadership().is_some()
+        self.own_leadership().is_some_and(|own| *self.read_lease.settled.lock() == Some(own))
     }
 
     /// Index below which all entries must be applied for a read that begins now, if this member holds a valid

@@ -22,7 +22,6 @@ use crate::consensus::liveness::Liveness;
 use crate::consensus::removal::REMOVED;
 use crate::environment::TimeOfDay;
 use crate::log::Log;
-use crate::metrics::ReplicaMetrics;
 use crate::read::read_lease::{ReadLease, ReadLeaseGrants};
 use crate::space::Space;
 use crate::state::digest::DigestHistory;
@@ -101,7 +100,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Answers a call of another member; the error is for the caller's log.
-    pub(crate) async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
+    pub(crate) async fn serve(self: &Arc<Self>, body: &[u8]) -> Result<Bytes, String> {
         let body = group_transport::opened(body, &self.integrity)?;
         let request = transport::decode(body).inspect_err(|why| {
             // The members that agree on this entry would count one that cannot apply it.
@@ -114,7 +113,7 @@ impl Service {
             Request::Consensus(to, _) => {
                 return Err(format!("this is member {:016x}, not {to:016x}", self.id));
             }
-            Request::Propose(change) => transport::encode(&self.propose(self.stamped(change)).await),
+            Request::Propose(change) => transport::encode(&self.propose_for(change).await),
             Request::Read(by) => transport::encode(&self.read_index(by).await?),
             Request::Join(id, member) => {
                 transport::encode(&self.handle_join(id, member, MemberRole::Voter).await)
@@ -202,14 +201,30 @@ impl Service {
                 false => ProposeOutcome::NotLeader(None), // another member will lead soon
             };
         }
+        let began = Instant::now();
+        match self.raft.client_write(change).await {
+            Ok(done) => {
+                self.log.metrics.commit.observe(began.elapsed().as_secs_f64());
+                ProposeOutcome::Done { reply: done.data, index: done.log_id.index }
+            }
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
+                ProposeOutcome::NotLeader(to.leader_id.zip(to.leader_node))
+            }
+            Err(RaftError::APIError(_)) => ProposeOutcome::Unknown,
+            Err(RaftError::Fatal(fatal)) => ProposeOutcome::Failed(fatal.to_string()),
+        }
+    }
+
+    /// Orders a command of another member, once the observer has seen it.
+    async fn propose_for(self: &Arc<Self>, change: Change) -> ProposeOutcome {
         let Some(before) = self.observer.before_order(&change.0.command) else {
-            return order(&self.raft, &self.log.metrics, change).await;
+            return self.propose(self.stamped(change)).await;
         };
         // In a task of its own: the caller may go away, and the command is ordered all the same.
-        let (raft, metrics) = (self.raft.clone(), Arc::clone(&self.log.metrics));
+        let service = Arc::clone(self);
         let ordered = tokio::spawn(async move {
             let guard = before.await;
-            let outcome = order(&raft, &metrics, change).await;
+            let outcome = service.propose(service.stamped(change)).await;
             drop(guard);
             outcome
         });
@@ -241,21 +256,6 @@ impl Service {
     pub(crate) fn leader(&self) -> Option<Member> {
         let metrics = self.metrics();
         metrics.membership_config.membership().get_node(&metrics.current_leader?).cloned()
-    }
-}
-
-async fn order(raft: &Raft<Types, Machine>, metrics: &ReplicaMetrics, change: Change) -> ProposeOutcome {
-    let began = Instant::now();
-    match raft.client_write(change).await {
-        Ok(done) => {
-            metrics.commit.observe(began.elapsed().as_secs_f64());
-            ProposeOutcome::Done { reply: done.data, index: done.log_id.index }
-        }
-        Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
-            ProposeOutcome::NotLeader(to.leader_id.zip(to.leader_node))
-        }
-        Err(RaftError::APIError(_)) => ProposeOutcome::Unknown,
-        Err(RaftError::Fatal(fatal)) => ProposeOutcome::Failed(fatal.to_string()),
     }
 }
 

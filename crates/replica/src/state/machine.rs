@@ -65,8 +65,8 @@ pub trait Observer: Send + Sync + 'static {
     /// Answers a question of another member's observer: see [`crate::Replica::ask_peer`].
     fn answer_peer(&self, question: Bytes) -> AnswerFuture;
 
-    /// A command of any member is about to be ordered here, if this member leads. The part before the future is done at
-    /// once. None: there is nothing to do, as for most commands.
+    /// A command of this member, or one that another member sent to the leader, is about to be ordered. The part before the
+    /// future is done at once. None: there is nothing to do, as for most commands.
     fn before_order(&self, command: &Command) -> Option<BeforeOrder>;
 }
 

@@ -81,3 +81,19 @@ pub mod connected_to {
         }
     }
 }
+
+/// WRITE_OPEN: an open that the leader has in its memory becomes one of the state machine.
+pub mod write_open {
+    crate::xdr_struct! {
+        /// The arguments.
+        #[derive(Copy)]
+        pub struct Args {
+            /// Id of the state.
+            pub state: u64,
+        }
+
+        /// The results: the leader does not have it in its memory any more, or never had.
+        #[derive(Copy)]
+        pub struct Res {}
+    }
+}

@@ -14,7 +14,7 @@ mod tests;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 use addresses::{addresses_free, grant, release};
-use clients::{call_back, connected, connected_to, heard};
+use clients::{call_back, connected, connected_to, heard, write_open};
 use files::{migrate, spaces, truncate};
 use group::{clock, report};
 
@@ -48,6 +48,8 @@ crate::rpc::program! {
     11 Clock clock "CLOCK";
     /// The balance of the targets of each pool. For the leader.
     12 Balance balance "BALANCE";
+    /// An open that a client uses, and that the leader may have in its memory. For the leader.
+    13 WriteOpen write_open "WRITE_OPEN";
 }
 
 impl Call {

@@ -1,18 +1,24 @@
 //! OPEN of a small file for reading: in memory, if this metaserver leads (see [`crate::state::brief_opens`]).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use namespace::{
     Change, ClientId, Command, DataPlace, Inode, InodeId, Open, OpenState, OpenTarget, Reply, Share, StateId,
     Stateid, read,
 };
+use nfs::Connection;
 use store::View;
 use wire::nfs4::Status;
-use wire::nfs4::open::{Args, Claim};
 
 use super::Opener;
+use crate::Metaserver;
 use crate::compound::{Context, Step, request};
 use crate::errors::store_failed;
-use crate::names;
-use crate::state::brief_opens::{BriefOpen, Found};
+use crate::state::brief_opens::{BriefOpen, Found, Opening};
+
+/// Time for which a session counts as shared with other metaservers.
+const SHARED: Duration = Duration::from_secs(30);
 
 impl Opener<'_> {
     /// True if an OPEN of an existing small file may have no record.
@@ -25,14 +31,14 @@ impl Opener<'_> {
     pub(super) async fn open_known(
         &self,
         context: &mut Context,
-        own: Option<StateId>,
+        (file, own): (Option<InodeId>, Option<StateId>),
         prepare: impl Fn(&dyn View) -> Result<Command, Status> + Send + Sync,
     ) -> Result<Reply, Status> {
         if let Some(reply) = self.open_briefly(context, &prepare)? {
             context.state.observed = None;
             return Ok(reply);
         }
-        self.write(own).await;
+        let _opening = begins(self.server, self.client, file, own).await;
         self.server.change(context, prepare).await
     }
 
@@ -51,6 +57,10 @@ impl Opener<'_> {
         else {
             return Ok(None);
         };
+        // Of a client that uses other metaservers, too, they would have to ask here.
+        if context.may_be_elsewhere || session.is_shared_within(SHARED) {
+            return Ok(None);
+        }
         let view = self.server.machine.view()?;
         if let Some(request) = request(Some(position), Step::Change)
             && read::recorded(&*view, &request).map_err(store_failed)?.is_some()
@@ -64,7 +74,7 @@ impl Opener<'_> {
             let inode = inode.clone();
             Reply::Opened { stateid, inode, created: false, dir, deferred: None, delegation: None }
         };
-        match opens.open_again(self.client, &self.owner, inode.id) {
+        match opens.open_again(self.client, &self.owner, inode.id, position) {
             Found::Here(stateid) => return Ok(Some(opened(stateid))),
             Found::BeingWritten(_) => return Ok(None),
             Found::Elsewhere => {}
@@ -83,8 +93,14 @@ impl Opener<'_> {
             deny: open.deny,
             opened: 0, // the command for it has its own
         };
-        let came = (std::sync::Arc::clone(session), position);
-        let brief = BriefOpen { open: state, export: open.export, since: now, came, is_being_written: false };
+        let brief = BriefOpen {
+            open: state,
+            export: open.export,
+            since: now,
+            came: (Arc::<Connection>::clone(&context.connection), position),
+            is_used: false,
+            is_being_written: false,
+        };
         Ok(opens.add(quiet, brief).then(|| opened(stateid)))
     }
 
@@ -102,29 +118,21 @@ impl Opener<'_> {
         let Some(inode) = inode else { return Ok(None) };
         Ok(Some((self.server.machine.inode(view, inode)?, dir)))
     }
+}
 
-    /// The brief open that the owner has of the file, if any.
-    pub(super) fn own_brief_open(&self, current: InodeId, args: &Args) -> Result<Option<StateId>, Status> {
-        let opens = &self.server.state.brief_opens;
-        if !opens.has_some(self.client) {
-            return Ok(None); // the usual case
-        }
-        let file = match &args.claim {
-            Claim::Null(name) => {
-                let view = self.server.machine.view()?;
-                read::lookup(&*view, current, &names::checked(name)?).map_err(store_failed)?
-            }
-            _ => Some(current),
-        };
-        Ok(file.and_then(|file| opens.of_owner(self.client, &self.owner, file)))
+/// An OPEN with a record begins: the brief open `own` that the owner has of the file is written first, since an owner has one
+/// stateid for it.
+pub(super) async fn begins(
+    server: &Metaserver,
+    client: ClientId,
+    file: Option<InodeId>,
+    own: Option<StateId>,
+) -> Option<Opening<'_>> {
+    let opening = file.map(|file| server.state.brief_opens.opens_with_record(client, file));
+    if let Some(own) = own {
+        server.state.write_opens(vec![own]).await;
     }
-
-    /// Writes the owner's brief open, before an OPEN with a record: an owner has one stateid for a file.
-    pub(super) async fn write(&self, own: Option<StateId>) {
-        if let Some(own) = own {
-            self.server.state.write_opens(vec![own]).await;
-        }
-    }
+    opening
 }
 
 /// True if an OPEN for reading needs a record: others have the file open in a way that may conflict, the owner has a record of
@@ -133,7 +141,7 @@ fn needs_record(view: &dyn View, open: &Open, file: &Inode) -> Result<bool, Stat
     if file.data() != Some(DataPlace::Inline) || file.id.is_read_only() || file.links == 0 {
         return Ok(true);
     }
-    if !is_active(view, open.client)? {
+    if !is_active(view, open.client)? || !read::has_room(view, open.client).map_err(store_failed)? {
         return Ok(true);
     }
     if !read::in_use(view, file.id).map_err(store_failed)? {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use namespace::{Command, InodeId, Open, OpenTarget, Share, StateId, read};
+use namespace::{ClientId, Command, InodeId, Open, OpenTarget, Share, StateId, read};
 use replica::BeforeOrder;
 use store::View;
 
@@ -13,10 +13,16 @@ use super::{BriefOpens, Table};
 use crate::state::ClientState;
 
 /// Brief opens that are in the way of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum InTheWay {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InTheWay {
+    /// None.
+    Nothing,
     /// Those of one file.
     File(InodeId),
+    /// Those of one client.
+    Client(ClientId),
+    /// Those of one client and file.
+    Of(ClientId, InodeId),
     /// All.
     All,
 }
@@ -33,21 +39,34 @@ impl Drop for UnderWay {
 impl ClientState {
     /// See [`replica::Observer::before_order`].
     pub(crate) fn before_order(self: Arc<Self>, command: &Command) -> Option<BeforeOrder> {
-        if is_compatible(command) {
-            return None;
+        if !conflicts(command) {
+            return self.before_compatible(command);
         }
         let is_alone = self.brief_opens.conflict_begins();
         let guard = UnderWay(Arc::clone(&self));
-        let in_the_way = match is_alone {
-            true => {
-                self.machine.view().ok().and_then(|view| in_the_way(&*view, command)).unwrap_or(InTheWay::All)
-            }
-            false => InTheWay::All,
-        };
-        let ids = self.brief_opens.table.lock().in_the_way(&in_the_way);
+        let view = self.machine.view().ok().filter(|_| is_alone);
+        let in_the_way = view.and_then(|view| in_the_way(&*view, command)).unwrap_or(InTheWay::All);
+        let ids = self.brief_opens.table.lock().in_the_way(in_the_way);
         Some(Box::pin(async move {
             self.write_opens(ids).await;
             Box::new(guard) as Box<dyn Send>
+        }))
+    }
+
+    /// For a command that other brief opens may come beside, while it is under way.
+    fn before_compatible(self: Arc<Self>, command: &Command) -> Option<BeforeOrder> {
+        if !self.brief_opens.has_some(client_of(command)?) {
+            return None; // the usual case
+        }
+        let view = self.machine.view().ok()?;
+        let in_the_way = in_the_way(&*view, command)?;
+        let ids = self.brief_opens.table.lock().in_the_way(in_the_way);
+        if ids.is_empty() {
+            return None;
+        }
+        Some(Box::pin(async move {
+            self.write_opens(ids).await;
+            Box::new(()) as Box<dyn Send>
         }))
     }
 }
@@ -63,22 +82,36 @@ impl BriefOpens {
 }
 
 impl Table {
-    fn in_the_way(&self, which: &InTheWay) -> Vec<StateId> {
+    pub(super) fn in_the_way(&self, which: InTheWay) -> Vec<StateId> {
+        let of_file = |inode| {
+            let of_file = self.of_file.range((inode, StateId(0))..=(inode, StateId(u64::MAX)));
+            of_file.map(|(_, id)| *id)
+        };
+        let is_of =
+            |id: &StateId, client| self.opens.get(id).is_some_and(|brief| brief.open.client == client);
         match which {
+            InTheWay::Nothing => vec![],
             InTheWay::All => self.opens.keys().copied().collect(),
-            InTheWay::File(inode) => {
-                let of_file = self.of_file.range((*inode, StateId(0))..=(*inode, StateId(u64::MAX)));
-                of_file.map(|(_, id)| *id).collect()
-            }
+            InTheWay::Client(client) if !self.of_client.contains_key(&client) => vec![],
+            InTheWay::Client(client) => self.opens.keys().filter(|id| is_of(id, client)).copied().collect(),
+            InTheWay::File(inode) => of_file(inode).collect(),
+            InTheWay::Of(client, inode) => of_file(inode).filter(|id| is_of(id, client)).collect(),
         }
     }
 }
 
-/// True if no open for reading is in the way of a command: it discards no file, and does not ask who has files open.
-fn is_compatible(command: &Command) -> bool {
+/// True if no brief open may be made while the command is under way: it may discard a file, deny its reading, or end or
+/// judge a client by what it has.
+fn conflicts(command: &Command) -> bool {
     match command {
-        // A delegation is granted only if no client writes, and brief opens only read.
-        Command::Open(open) => open.deny == Share::NONE,
+        Command::Remove { .. }
+        | Command::Rename { .. }
+        | Command::RemoveVolume { .. }
+        | Command::RollBack { .. }
+        | Command::RemoveSnapshot { .. }
+        | Command::DestroyClient { .. }
+        | Command::LapseLease { .. } => true,
+        Command::Open(open) => open.deny != Share::NONE,
         Command::Create(_)
         | Command::Link { .. }
         | Command::SetAttributes { .. }
@@ -94,7 +127,7 @@ fn is_compatible(command: &Command) -> bool {
         | Command::CreateSession { .. }
         | Command::DestroySession { .. }
         | Command::ReclaimComplete { .. }
-        | Command::LapseLease { .. }
+        | Command::ExpireClient { .. }
         | Command::RenewLease { .. }
         | Command::BackchannelCtl { .. }
         | Command::Close { .. }
@@ -132,29 +165,57 @@ fn is_compatible(command: &Command) -> bool {
         | Command::CopiedObjects { .. }
         | Command::MakeClone { .. }
         | Command::Promote { .. }
-        | Command::Boot(_) => true,
-        Command::Remove { .. }
-        | Command::Rename { .. }
-        | Command::DestroyClient { .. }
-        | Command::ExpireClient { .. }
-        | Command::RemoveVolume { .. }
-        | Command::RollBack { .. }
-        | Command::RemoveSnapshot { .. } => false,
+        | Command::Boot(_) => false,
+    }
+}
+
+/// Client whose own brief opens are in the way of a command that does not conflict with others.
+fn client_of(command: &Command) -> Option<ClientId> {
+    match command {
+        Command::Open(open) if open.brief.is_none() => Some(open.client),
+        Command::Close { client, .. } | Command::DelegationReturn { client, .. } => Some(*client),
+        _ => None,
     }
 }
 
 /// Brief opens that are in the way of a command, by `view`. None: the view fails.
 fn in_the_way(view: &dyn View, command: &Command) -> Option<InTheWay> {
-    let file = match command {
-        Command::Remove { dir, name, .. } => read::lookup(view, *dir, name).ok()?,
-        Command::Rename { to_dir, to, .. } => read::lookup(view, *to_dir, to).ok()?,
-        Command::Open(Open { target, .. }) => match target {
-            OpenTarget::Inode(inode) => Some(*inode),
-            OpenTarget::Name { dir, name } => read::lookup(view, *dir, name).ok()?,
-            OpenTarget::Create { create, .. } => read::lookup(view, create.dir, &create.name).ok()?,
-        },
-        _ => return Some(InTheWay::All),
+    let named = |dir: InodeId, name: &[u8]| {
+        // Without such a name: another command that is under way may make it.
+        Some(read::lookup(view, dir, name).ok()?.map_or(InTheWay::All, InTheWay::File))
     };
-    // Without such a name the command is refused, or the file is new. Inode 0 is none.
-    Some(InTheWay::File(file.unwrap_or(InodeId(0))))
+    match command {
+        Command::Remove { dir, name, .. } => named(*dir, name),
+        Command::Rename { to_dir, to, .. } => match read::lookup(view, *to_dir, to).ok()? {
+            Some(replaced) => Some(InTheWay::File(replaced)),
+            None => Some(InTheWay::Nothing),
+        },
+        Command::DestroyClient { client } | Command::LapseLease { client, .. } => {
+            Some(InTheWay::Client(*client))
+        }
+        Command::Open(open) => {
+            let file = opened(view, open)?;
+            Some(match (open.deny == Share::NONE, file) {
+                (true, Some(file)) => InTheWay::Of(open.client, file), // the owner has one stateid for a file
+                (true, None) => InTheWay::Nothing,
+                (false, Some(file)) => InTheWay::File(file),
+                (false, None) => InTheWay::All,
+            })
+        }
+        // With the last open of a client its layout ends.
+        Command::Close { client, stateid } | Command::DelegationReturn { client, stateid } => {
+            let state = read::state(view, stateid.id).ok()?;
+            Some(state.map_or(InTheWay::Nothing, |state| InTheWay::Of(*client, state.inode())))
+        }
+        _ => Some(InTheWay::All),
+    }
+}
+
+/// The file that an OPEN opens, if there is one yet. None: the view fails.
+fn opened(view: &dyn View, open: &Open) -> Option<Option<InodeId>> {
+    match &open.target {
+        OpenTarget::Inode(inode) => Some(Some(*inode)),
+        OpenTarget::Name { dir, name } => read::lookup(view, *dir, name).ok(),
+        OpenTarget::Create { create, .. } => read::lookup(view, create.dir, &create.name).ok(),
+    }
 }

@@ -5,9 +5,15 @@ use std::time::Duration;
 
 use namespace::{Command, Open, OpenTarget, Share, StateId};
 
+use wire::peer;
+use wire::peer::clients::write_open;
+
 use super::{BriefOpen, BriefOpens, Table, UNKNOWN_MAX, WRITTEN_AFTER};
+use crate::errors::FileError;
 use crate::state::ClientState;
 
+/// Time of a call to the leader that may have a brief open; without an answer the client opens again.
+const ASK_TIME_MAX: Duration = Duration::from_secs(1);
 /// Pause between looks at the ages of the opens that there are.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -71,18 +77,23 @@ impl ClientState {
             return;
         }
         let commands = self.brief_opens.table.lock().begin_writing(&ids);
+        let mut writes = Vec::with_capacity(commands.len());
         for (id, command) in commands {
             // In a task of its own: the caller may go away.
             let state = Arc::clone(self);
-            tokio::spawn(async move {
+            writes.push(tokio::spawn(async move {
                 if let Err(error) = state.propose(None, command).await {
                     tracing::debug!(?error, "an open for reading is not kept: its client opens again");
                 }
                 // The state machine has it, and so has a view that is taken after this.
                 state.brief_opens.table.lock().remove(id);
                 state.brief_opens.written.notify_waiters();
-            });
+            }));
         }
+        for write in writes {
+            let _ = write.await;
+        }
+        // Others are being written by other callers.
         loop {
             let written = self.brief_opens.written.notified();
             let some_are_left = {
@@ -94,6 +105,20 @@ impl ClientState {
             }
             written.await;
         }
+    }
+
+    /// Writes all brief opens, and has none from now on.
+    pub(crate) async fn end_brief_opens(self: &Arc<Self>) {
+        self.write_opens(self.brief_opens.end()).await;
+    }
+
+    /// Has the leader write a brief open that is not here. Returns once a view shows it, if there is one.
+    pub(crate) async fn write_elsewhere(&self, open: StateId) -> Result<(), FileError> {
+        let call = peer::Call::WriteOpen(write_open::Args { state: open.0 });
+        if let Err(why) = self.cluster.call_leader(call, ASK_TIME_MAX).await {
+            tracing::debug!(%why, "a leader that may have an open in memory does not answer");
+        }
+        self.machine.read_barrier().await
     }
 
     /// Writes brief opens that last, and all when this member leads no more. Never returns.
