@@ -145,6 +145,7 @@ impl Metaserver {
     /// Looks after the brief opens that an operation names: they are written to the state machine if it needs their record
     /// there, and by the leader if they are in its memory.
     async fn find_brief_opens(&self, cx: &Context, op: &ArgOp) -> Result<(), Status> {
+        let mut elsewhere = vec![];
         for given in opens_of(op) {
             let Ok(given) = cx.state.resolve(given).and_then(|given| stateid(&given)) else { continue };
             if !given.id.is_brief() {
@@ -159,10 +160,10 @@ impl Metaserver {
                 Some(_) => self.state.brief_opens.note_use(given.id),
                 None if self.machine.replica.leads() => {}
                 None if read::state(&*view, given.id).map_err(store_failed)?.is_some() => {}
-                None => self.state.write_elsewhere(given.id).await?,
+                None => elsewhere.push(given.id),
             }
         }
-        Ok(())
+        Ok(self.state.write_elsewhere(elsewhere).await?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use namespace::{ClientId, InodeId, StateId};
 use wire::nfs4::Status;
-use wire::peer::clients::{call_back, heard, write_open};
+use wire::peer::clients::{call_back, heard, write_opens};
 use wire::peer::files::{migrate, truncate};
 use wire::peer::{Call, Reply};
 
@@ -38,9 +38,9 @@ impl Metaserver {
             Call::Spaces(_) => Reply::Spaces(self.cluster.answer_spaces()),
             Call::Report(_) => Reply::Report(self.cluster.answer_report()),
             Call::Clock(_) => Reply::Clock(self.cluster.answer_clock()),
-            Call::WriteOpen(args) => {
-                self.state.write_opens(vec![StateId(args.state)]).await;
-                Reply::WriteOpen(write_open::Res {})
+            Call::WriteOpens(args) => {
+                self.state.write_opens(args.states.into_iter().map(StateId).collect()).await;
+                Reply::WriteOpens(write_opens::Res {})
             }
             Call::Balance(args) => Reply::Balance(self.cluster.answer_balance(args)),
         }

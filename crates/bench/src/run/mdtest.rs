@@ -51,7 +51,7 @@ pub struct Mdtest {
         default_value = "create,stat,list,rename,unlink,mkdir,rmdir"
     )]
     operations: Vec<Operation>,
-    /// How often files are asked for their attributes and directories listed
+    /// How often files are asked for their attributes or read, and directories listed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
 }
@@ -69,6 +69,8 @@ enum Trees {
 enum Operation {
     Create,
     Stat,
+    /// Opened, read and closed
+    Read,
     List,
     Rename,
     Unlink,
@@ -76,9 +78,10 @@ enum Operation {
     Rmdir,
 }
 
-const FILES: [(Operation, NameOperation); 5] = [
+const FILES: [(Operation, NameOperation); 6] = [
     (Operation::Create, NameOperation::Create),
     (Operation::Stat, NameOperation::Stat),
+    (Operation::Read, NameOperation::Read),
     (Operation::List, NameOperation::List),
     (Operation::Rename, NameOperation::Rename),
     (Operation::Unlink, NameOperation::Unlink),
@@ -121,7 +124,7 @@ impl Mdtest {
         ];
         at.extend(file_bytes.map(|bytes| ("file_bytes", bytes)));
         for &(asked, operation) in operations.iter().filter(|(asked, _)| is_asked(asked)) {
-            let other = matches!(operation, NameOperation::Stat | NameOperation::List);
+            let other = matches!(operation, NameOperation::Stat | NameOperation::Read | NameOperation::List);
             let renamed = operation == NameOperation::Unlink && was_renamed;
             let task = |rank: usize| {
                 let whose = if other { forest.ranks.other(rank, 1) } else { rank };

@@ -66,17 +66,16 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     let want = args.want();
     let file = existing(server, current.inode, &args)?;
     let whole = check_whole(server, file, &args).await?;
-    let own = file.and_then(|file| server.state.brief_opens.of_owner(client, &opener.owner, file));
     let is_known = matches!((&args.claim, &args.openhow), (Claim::Null(_) | Claim::Fh, OpenHow::NoCreate));
     let _opening = match opener.may_be_brief() && is_known {
         true => None, // until it needs a record
-        false => brief::begins(server, client, file, own).await,
+        false => brief::begins(server, client, &opener.owner, file).await,
     };
     let (reply, attrset) = match (args.claim, args.openhow) {
         (Claim::Null(name), OpenHow::NoCreate) => {
             let name = names::checked(&name)?;
             let prepare = |view: &dyn View| opener.by_name(view, current.inode, name.clone());
-            (opener.open_known(context, (file, own), prepare).await?, Bitmap::EMPTY)
+            (opener.open_known(context, file, prepare).await?, Bitmap::EMPTY)
         }
         (Claim::Null(name), OpenHow::Create(how)) => {
             let name = names::checked(&name)?;
@@ -87,7 +86,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         }
         (Claim::Fh, OpenHow::NoCreate) => {
             let prepare = |view: &dyn View| opener.by_inode(view, current.inode);
-            (opener.open_known(context, (file, own), prepare).await?, Bitmap::EMPTY)
+            (opener.open_known(context, file, prepare).await?, Bitmap::EMPTY)
         }
         // An open that the client did under its delegation, before the return of the delegation.
         (Claim::DelegateCur(cur), OpenHow::NoCreate) => {

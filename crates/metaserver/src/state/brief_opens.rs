@@ -35,7 +35,6 @@ mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use namespace::{ClientId, InodeId, OpenState, StateId, Stateid};
@@ -67,12 +66,12 @@ pub(crate) struct BriefOpens {
     written: Notify,
     /// Notified when there are opens to look after.
     some: Notify,
-    /// True if this member sees commands before they are ordered; else there are no brief opens.
-    sees_commands: AtomicBool,
 }
 
 #[derive(Default)]
 struct Table {
+    /// True if this member sees commands before they are ordered; else there are no brief opens.
+    sees_commands: bool,
     opens: BTreeMap<StateId, BriefOpen>,
     of_file: BTreeSet<(InodeId, StateId)>,
     of_client: BTreeMap<ClientId, u32>,
@@ -179,13 +178,14 @@ pub(crate) enum Found {
 impl BriefOpens {
     /// From now on each command is seen before it is ordered.
     pub fn begin(&self) {
-        self.sees_commands.store(true, Ordering::Release);
+        self.table.lock().sees_commands = true;
     }
 
     /// No more brief opens: the process is about to stop. Returns those that there are.
     pub fn end(&self) -> Vec<StateId> {
-        self.sees_commands.store(false, Ordering::Release);
-        self.table.lock().opens.keys().copied().collect()
+        let mut table = self.table.lock();
+        table.sees_commands = false;
+        table.opens.keys().copied().collect()
     }
 
     /// An OPEN with a record begins.
@@ -196,11 +196,8 @@ impl BriefOpens {
 
     /// To be called before the view is taken by which a brief open is decided. None: a conflicting command is under way.
     pub fn quiet(&self) -> Option<Quiet> {
-        if !self.sees_commands.load(Ordering::Acquire) {
-            return None;
-        }
         let table = self.table.lock();
-        (table.conflicts == 0).then_some(Quiet(table.conflicts_begun))
+        (table.sees_commands && table.conflicts == 0).then_some(Quiet(table.conflicts_begun))
     }
 
     /// Adds an open. False if a conflicting command has come since, or there are too many opens.
@@ -210,7 +207,8 @@ impl BriefOpens {
         let of_client = table.of_client.get(&client).copied().unwrap_or_default();
         let is_full = of_client >= OF_CLIENT_MAX || table.opens.len() >= OPENS_MAX;
         let is_opening = table.opening.contains_key(&(client, inode));
-        if table.conflicts_begun != quiet.0 || is_full || is_opening {
+        let is_late = !table.sees_commands || table.conflicts_begun != quiet.0;
+        if is_late || is_full || is_opening {
             return false;
         }
         table.lately.note(client, inode, brief.since);

@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use namespace::{Command, Error, Generations, Proposal, Reply, RequestId, Snapshots, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::Instant;
 
 use super::{FORWARD_TIME_MAX, Replica, ReplicaError};
@@ -57,31 +59,44 @@ impl Replica {
     pub async fn propose(&self, proposal: Proposal) -> Result<Reply, ReplicaError> {
         // Before the command has a slot of this process: what the observer does may need one.
         let Some(before) = self.service.observer.before_order(&proposal.command) else {
-            return self.propose_now(proposal).await;
+            return self.propose_now(proposal, None).await;
         };
-        // In a task of its own: the caller may go away, and the command is ordered all the same.
+        // In a task of its own: if the caller goes away, a command that is being ordered is ordered all the same, and the
+        // guard lasts as long.
         let replica = self.clone();
+        let (here, gone) = oneshot::channel::<()>();
         let proposed = tokio::spawn(async move {
-            let guard = before.await;
-            let outcome = replica.propose_now(proposal).await;
+            let mut gone = gone;
+            let guard = tokio::select! {
+                guard = before => guard,
+                _ = &mut gone => return Err(ReplicaError::Unknown),
+            };
+            let outcome = replica.propose_now(proposal, Some(gone)).await;
             drop(guard);
             outcome
         });
-        proposed.await.unwrap_or_else(|ended| Err(self.failed_by(ended.to_string())))
+        let outcome = proposed.await;
+        drop(here);
+        outcome.unwrap_or_else(|ended| Err(self.failed_by(ended.to_string())))
     }
 
-    async fn propose_now(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
+    /// `gone` ends when the caller goes away: then nothing is tried again.
+    async fn propose_now(
+        &self,
+        mut proposal: Proposal,
+        gone: Option<oneshot::Receiver<()>>,
+    ) -> Result<Reply, ReplicaError> {
         let view = self.view().map_err(|e| self.failed_by(e.to_string()))?;
         let generations = Generations::of(&Snapshots(&*view), &proposal.command);
         proposal.generations = generations.map_err(|e| self.failed_by(e.to_string()))?;
         drop(view);
         if proposal.request.is_some() || is_idempotent(&proposal.command) {
-            return self.order(proposal).await;
+            return self.order(proposal, gone).await;
         }
         let life = self.begin_server_session(proposal.stamp.time).await?;
         let slot = self.server_session.take_slot().await.map_err(|e| self.failed_by(e.to_string()))?;
         proposal.request = Some(RequestId::Server(slot.request(life)));
-        match self.order(proposal).await? {
+        match self.order(proposal, gone).await? {
             Reply::Refused(Error::ServerGone) => {
                 self.server_session.reset(life);
                 Err(ReplicaError::Unknown)
@@ -106,14 +121,18 @@ impl Replica {
         let stamp = Stamp { time, random: self.nonce };
         let age_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let command = Command::ServerStarts { member: self.id, age_ms };
-        match self.order(Proposal::new(stamp, None, command)).await? {
+        match self.order(Proposal::new(stamp, None, command), None).await? {
             Reply::Started { life } => Ok(life),
             other => Err(self.failed_by(format!("a metaserver's session begins with {other:?}"))),
         }
     }
 
     /// Orders a command that may be applied twice without harm.
-    async fn order(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
+    async fn order(
+        &self,
+        mut proposal: Proposal,
+        mut gone: Option<oneshot::Receiver<()>>,
+    ) -> Result<Reply, ReplicaError> {
         if let Command::WriteInline { data, .. } = &mut proposal.command {
             // The data are a slice of a received record, which would stay in memory as long as the entry.
             *data = Bytes::copy_from_slice(data);
@@ -140,6 +159,9 @@ impl Replica {
                 ProposeOutcome::Failed(why) if !elsewhere => return Err(self.failed_by(why)),
                 ProposeOutcome::NotLeader(_) | ProposeOutcome::Unknown | ProposeOutcome::Failed(_) => {
                     patience.failed();
+                    if gone.as_mut().is_some_and(|gone| gone.try_recv() == Err(TryRecvError::Closed)) {
+                        return Err(ReplicaError::Unknown);
+                    }
                     self.next_leader().await;
                 }
             }

@@ -16,7 +16,7 @@ use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ReadPolicy;
 use openraft::storage::Snapshot as RaftSnapshot;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 
 use crate::consensus::liveness::Liveness;
 use crate::consensus::removal::REMOVED;
@@ -220,15 +220,22 @@ impl Service {
         let Some(before) = self.observer.before_order(&change.0.command) else {
             return self.propose(self.stamped(change)).await;
         };
-        // In a task of its own: the caller may go away, and the command is ordered all the same.
+        // In a task of its own: if the caller goes away, a command that is being ordered is ordered all the same, and the
+        // guard lasts as long.
         let service = Arc::clone(self);
+        let (here, gone) = oneshot::channel::<()>();
         let ordered = tokio::spawn(async move {
-            let guard = before.await;
+            let guard = tokio::select! {
+                guard = before => guard,
+                _ = gone => return ProposeOutcome::Unknown,
+            };
             let outcome = service.propose(service.stamped(change)).await;
             drop(guard);
             outcome
         });
-        ordered.await.unwrap_or(ProposeOutcome::Unknown)
+        let outcome = ordered.await;
+        drop(here);
+        outcome.unwrap_or(ProposeOutcome::Unknown)
     }
 
     /// Confirms that this member still leads, and returns the index that a read by member `by` must see.

@@ -82,17 +82,16 @@ pub mod connected_to {
     }
 }
 
-/// WRITE_OPEN: an open that the leader has in its memory becomes one of the state machine.
-pub mod write_open {
+/// WRITE_OPENS: opens that the leader has in its memory become those of the state machine.
+pub mod write_opens {
     crate::xdr_struct! {
         /// The arguments.
-        #[derive(Copy)]
         pub struct Args {
-            /// Id of the state.
-            pub state: u64,
+            /// Ids of the states.
+            pub states: Vec<u64>,
         }
 
-        /// The results: the leader does not have it in its memory any more, or never had.
+        /// The results: the leader does not have them in its memory any more, or never had.
         #[derive(Copy)]
         pub struct Res {}
     }

@@ -14,7 +14,7 @@ mod tests;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 use addresses::{addresses_free, grant, release};
-use clients::{call_back, connected, connected_to, heard, write_open};
+use clients::{call_back, connected, connected_to, heard, write_opens};
 use files::{migrate, spaces, truncate};
 use group::{clock, report};
 
@@ -48,8 +48,8 @@ crate::rpc::program! {
     11 Clock clock "CLOCK";
     /// The balance of the targets of each pool. For the leader.
     12 Balance balance "BALANCE";
-    /// An open that a client uses, and that the leader may have in its memory. For the leader.
-    13 WriteOpen write_open "WRITE_OPEN";
+    /// Opens that a client uses, and that the leader may have in its memory. For the leader.
+    13 WriteOpens write_opens "WRITE_OPENS";
 }
 
 impl Call {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::addresses::{addresses_free, grant, release};
 use super::balance;
-use super::clients::{call_back, connected, connected_to, heard, write_open};
+use super::clients::{call_back, connected, connected_to, heard, write_opens};
 use super::files::{migrate, spaces, truncate};
 use super::group::{clock, report};
 use super::{Call, Procedure, Reply};
@@ -34,7 +34,7 @@ fn calls() -> Vec<Call> {
         Call::Report(report::Args {}),
         Call::Clock(clock::Args {}),
         Call::Balance(balance::Args { look: true }),
-        Call::WriteOpen(write_open::Args { state: 1 << 63 }),
+        Call::WriteOpens(write_opens::Args { states: vec![1 << 63] }),
     ]
 }
 
@@ -82,7 +82,7 @@ fn replies() -> Vec<Reply> {
         Reply::Clock(clock::Res { clock_ms: 1_900_000_000_000, out_of_service: true }),
         Reply::Balance(balance::Res { pools: Some(vec![pool]) }),
         Reply::Balance(balance::Res { pools: None }),
-        Reply::WriteOpen(write_open::Res {}),
+        Reply::WriteOpens(write_opens::Res {}),
     ]
 }
 

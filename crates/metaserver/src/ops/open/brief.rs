@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{
-    Change, ClientId, Command, DataPlace, Inode, InodeId, Open, OpenState, OpenTarget, Reply, Share, StateId,
-    Stateid, read,
+    Change, ClientId, Command, DataPlace, Inode, InodeId, Open, OpenState, OpenTarget, Reply, Share, Stateid,
+    read,
 };
 use nfs::Connection;
 use store::View;
@@ -26,19 +26,19 @@ impl Opener<'_> {
         self.wants_none && self.access == Share::READ && self.deny == Share::NONE
     }
 
-    /// Opens an existing file, without a record if that is possible; else after the brief open `own` that the owner has of it.
+    /// Opens an existing file, without a record if that is possible; else after the brief open that the owner has of it.
     /// `prepare` checks the OPEN and makes its command.
     pub(super) async fn open_known(
         &self,
         context: &mut Context,
-        (file, own): (Option<InodeId>, Option<StateId>),
+        file: Option<InodeId>,
         prepare: impl Fn(&dyn View) -> Result<Command, Status> + Send + Sync,
     ) -> Result<Reply, Status> {
         if let Some(reply) = self.open_briefly(context, &prepare)? {
             context.state.observed = None;
             return Ok(reply);
         }
-        let _opening = begins(self.server, self.client, file, own).await;
+        let _opening = begins(self.server, self.client, &self.owner, file).await;
         self.server.change(context, prepare).await
     }
 
@@ -120,19 +120,21 @@ impl Opener<'_> {
     }
 }
 
-/// An OPEN with a record begins: the brief open `own` that the owner has of the file is written first, since an owner has one
+/// An OPEN with a record begins: the brief open that the owner has of the file is written first, since an owner has one
 /// stateid for it.
-pub(super) async fn begins(
-    server: &Metaserver,
+pub(super) async fn begins<'a>(
+    server: &'a Metaserver,
     client: ClientId,
+    owner: &[u8],
     file: Option<InodeId>,
-    own: Option<StateId>,
-) -> Option<Opening<'_>> {
-    let opening = file.map(|file| server.state.brief_opens.opens_with_record(client, file));
-    if let Some(own) = own {
+) -> Option<Opening<'a>> {
+    let (opens, file) = (&server.state.brief_opens, file?);
+    let opening = opens.opens_with_record(client, file);
+    // After that: no other comes meanwhile.
+    if let Some(own) = opens.of_owner(client, owner, file) {
         server.state.write_opens(vec![own]).await;
     }
-    opening
+    Some(opening)
 }
 
 /// True if an OPEN for reading needs a record: others have the file open in a way that may conflict, the owner has a record of

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use namespace::Share;
 use wire::nfs4::SessionId;
 

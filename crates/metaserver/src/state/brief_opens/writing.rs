@@ -6,7 +6,7 @@ use std::time::Duration;
 use namespace::{Command, Open, OpenTarget, Share, StateId};
 
 use wire::peer;
-use wire::peer::clients::write_open;
+use wire::peer::clients::write_opens;
 
 use super::{BriefOpen, BriefOpens, Table, UNKNOWN_MAX, WRITTEN_AFTER};
 use crate::errors::FileError;
@@ -14,6 +14,8 @@ use crate::state::ClientState;
 
 /// Time of a call to the leader that may have a brief open; without an answer the client opens again.
 const ASK_TIME_MAX: Duration = Duration::from_secs(1);
+/// Maximum of opens that one operation has the leader write: TEST_STATEID names any number.
+const WRITTEN_AT_ONCE_MAX: usize = 64;
 /// Pause between looks at the ages of the opens that there are.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -112,9 +114,15 @@ impl ClientState {
         self.write_opens(self.brief_opens.end()).await;
     }
 
-    /// Has the leader write a brief open that is not here. Returns once a view shows it, if there is one.
-    pub(crate) async fn write_elsewhere(&self, open: StateId) -> Result<(), FileError> {
-        let call = peer::Call::WriteOpen(write_open::Args { state: open.0 });
+    /// Has the leader write brief opens that are not here, [`WRITTEN_AT_ONCE_MAX`] at most. Returns once a view shows those
+    /// that there are.
+    pub(crate) async fn write_elsewhere(&self, mut opens: Vec<StateId>) -> Result<(), FileError> {
+        opens.truncate(WRITTEN_AT_ONCE_MAX);
+        if opens.is_empty() {
+            return Ok(()); // the usual case
+        }
+        let states = opens.into_iter().map(|open| open.0).collect();
+        let call = peer::Call::WriteOpens(write_opens::Args { states });
         if let Err(why) = self.cluster.call_leader(call, ASK_TIME_MAX).await {
             tracing::debug!(%why, "a leader that may have an open in memory does not answer");
         }
