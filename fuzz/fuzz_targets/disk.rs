@@ -202,7 +202,6 @@ fn open(client: ClientId, name: &str) -> Command {
         deny: Share::NONE,
         delegate: false,
         export: InodeId::ROOT,
-        brief: None,
     })
 }
 

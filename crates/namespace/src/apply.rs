@@ -323,6 +323,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::BackchannelCtl { session, callback } => session::backchannel_ctl(plan, *session, callback),
 
         Command::Open(open) => open::open(plan, open),
+        Command::KeepOpen { open, stateid } => open::keep(plan, open, *stateid),
         Command::Close { client, stateid } => open::close(plan, *client, *stateid),
         Command::OpenDowngrade { client, stateid, access, deny } => {
             open::downgrade(plan, *client, *stateid, *access, *deny)

@@ -327,4 +327,8 @@ pub enum Command {
 
     /// Changes the nodes that boot from images.
     Boot(BootChange),
+
+    /// Keeps an open that was in the leader's memory so far, with the stateid that its client has: see
+    /// [`StateId::is_brief`]. `open` is by inode, denies nothing and wants no delegation.
+    KeepOpen { open: Open, stateid: Stateid },
 }

@@ -90,7 +90,6 @@ pub(crate) fn request(client: ClientId, slot: u32, known: &Knowledge, rng: &mut 
                     deny: Share::NONE,
                     delegate: false,
                     export: InodeId::ROOT,
-                    brief: None,
                 })
             }
         },

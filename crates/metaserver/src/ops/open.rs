@@ -261,16 +261,7 @@ impl Opener<'_> {
         let now = self.server.machine.clock.monotonic();
         let contended = |inode| self.server.state.delegations.is_contended(inode, now);
         let delegate = self.delegate && !file.is_some_and(contended);
-        Command::Open(Open {
-            client,
-            owner,
-            target,
-            access,
-            deny,
-            delegate,
-            export: self.user.export,
-            brief: None,
-        })
+        Command::Open(Open { client, owner, target, access, deny, delegate, export: self.user.export })
     }
 
     /// Checks that the delegation of the open is a delegation of this file.

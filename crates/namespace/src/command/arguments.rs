@@ -173,9 +173,6 @@ pub struct Open {
     pub delegate: bool,
     /// Exported directory in the client's file handle.
     pub export: InodeId,
-    /// Stateid that the client has already, of an open that was in the leader's memory so far: see
-    /// [`StateId::is_brief`]. None: the open gets a new one.
-    pub brief: Option<Stateid>,
 }
 
 /// File that an OPEN opens.

@@ -23,13 +23,22 @@ enum Target<'a> {
 }
 
 pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
+    open_as(plan, open, None)
+}
+
+/// Keeps an open that was in the leader's memory, with its stateid.
+pub(crate) fn keep(plan: &mut Plan<'_>, open: &Open, stateid: Stateid) -> Result<Reply, Stop> {
+    open_as(plan, open, Some(stateid))
+}
+
+fn open_as(plan: &mut Plan<'_>, open: &Open, kept: Option<Stateid>) -> Result<Reply, Stop> {
     if !read::client(plan.view(), open.client)?.is_some_and(|client| client.confirmed) {
         return Err(Error::StaleClient.into());
     }
     check_shares(open.access, open.deny)?;
     let may_be_brief =
         matches!(open.target, OpenTarget::Inode(_)) && open.deny == Share::NONE && !open.delegate;
-    if open.brief.is_some() && !may_be_brief {
+    if kept.is_some() && !may_be_brief {
         return Err(Error::Invalid.into());
     }
     table::check_room(plan, open.client)?;
@@ -59,7 +68,7 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
     match target {
         Target::New { dir, create } => {
             let (inode, dir) = create::make(plan, dir, create)?;
-            let stateid = add(plan, inode.id, open)?;
+            let stateid = add(plan, inode.id, open, kept)?;
             let delegation = delegation::grant(plan, &inode, open)?;
             Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), deferred: None, delegation })
         }
@@ -94,7 +103,7 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
             delegation::check_open(plan, inode.id, open, truncation)?;
             // The new open is added first, so that a file without a name that only lapsed clients had open
             // stays.
-            let stateid = add(plan, inode.id, open)?;
+            let stateid = add(plan, inode.id, open, kept)?;
             lapsed.end(plan)?;
             let mut inode = plan.inode(inode.id)?; // the end of a writer fences the file
             let mut deferred = None;
@@ -137,14 +146,14 @@ fn in_the_way(plan: &Plan<'_>, inode: InodeId, open: &Open) -> Result<InTheWay, 
 }
 
 /// Adds to the owner's open of the file, or makes a new open.
-fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, Stop> {
+fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open, kept: Option<Stateid>) -> Result<Stateid, Stop> {
     let known: Option<StateId> = get(plan.view(), &keys::open(inode, open.client, &open.owner))?;
     let known = match known {
         Some(id) => read::state(plan.view(), id)?,
         None => None,
     };
     let opened = pair(open.access, open.deny);
-    if let Some(given) = open.brief {
+    if let Some(given) = kept {
         return add_brief(plan, inode, open, given, known);
     }
     if let Some(State::Open(mut state)) = known {

@@ -281,7 +281,6 @@ mod tests {
             deny,
             delegate,
             export: InodeId::ROOT,
-            brief: None,
         })
     }
 

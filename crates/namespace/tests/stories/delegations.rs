@@ -63,7 +63,6 @@ fn no_delegation_of_a_file_that_somebody_writes_or_keeps_from_readers() {
         deny: NONE,
         delegate: true,
         export: InodeId::ROOT,
-        brief: None,
     };
     let Ok(Reply::Opened { delegation: None, .. }) = w.apply(Command::Open(open)) else { panic!() };
 }
@@ -96,7 +95,6 @@ fn what_others_change_waits_until_the_delegation_is_back() {
             deny,
             delegate: false,
             export: InodeId::ROOT,
-            brief: None,
         })
     };
     let from = (dir, name.clone());
@@ -269,8 +267,7 @@ fn a_delegation_and_a_layout_note_the_export_that_they_came_through() {
     let a = w.client("a");
     let (dir, file) = (w.dir("/d"), w.file("/f"));
     let (target, owner) = (OpenTarget::Inode(file), b"o".to_vec());
-    let open =
-        Open { client: a, owner, target, access: READ, deny: NONE, delegate: true, export: dir, brief: None };
+    let open = Open { client: a, owner, target, access: READ, deny: NONE, delegate: true, export: dir };
     let Reply::Opened { stateid, delegation, .. } = w.apply(Command::Open(open)).unwrap() else { panic!() };
     let (mode, made) = (IoMode::Read, None);
     let get = |export| Command::LayoutGet { client: a, inode: file, stateid, mode, made, version: 0, export };

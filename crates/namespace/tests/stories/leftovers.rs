@@ -17,7 +17,6 @@ fn open_as(client: ClientId, owner: u64, inode: InodeId) -> Command {
         deny: NONE,
         delegate: false,
         export: InodeId::ROOT,
-        brief: None,
     })
 }
 
@@ -92,8 +91,7 @@ fn one_open_ends_a_lapsed_client_with_many_states() {
     let (dir, name) = w.split("/denied");
     let target = OpenTarget::Name { dir, name };
     let (owner, export) = (b"o".to_vec(), InodeId::ROOT);
-    let open =
-        Open { client: b, owner, target, access: READ, deny: NONE, delegate: false, export, brief: None };
+    let open = Open { client: b, owner, target, access: READ, deny: NONE, delegate: false, export };
     assert!(matches!(w.bounded(Command::Open(open)), Reply::Opened { .. }));
     assert_eq!(read::client(&*w.view(), a).unwrap(), None);
     does_what_was_in_conflict(&mut w, b);
@@ -179,7 +177,6 @@ fn a_client_returns_100_000_layouts_with_one_command() {
                 deny: NONE,
                 delegate: false,
                 export,
-                brief: None,
             }),
         )
     });

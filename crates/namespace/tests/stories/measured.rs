@@ -44,16 +44,7 @@ fn the_largest_commands() {
     let (by_a, by_b) = (w.open(a, "/f", BOTH).unwrap(), w.open(b, "/f", BOTH).unwrap());
     let open = |client, owner: Vec<u8>, inode, deny| {
         let (target, export) = (OpenTarget::Inode(inode), InodeId::ROOT);
-        Command::Open(Open {
-            client,
-            owner,
-            target,
-            access: READ,
-            deny,
-            delegate: false,
-            export,
-            brief: None,
-        })
+        Command::Open(Open { client, owner, target, access: READ, deny, delegate: false, export })
     };
     w.many(200_000, |n| (None, open(a, n.to_be_bytes().to_vec(), many, NONE)));
     w.many(200_000, |n| {

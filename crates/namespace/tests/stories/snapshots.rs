@@ -255,7 +255,6 @@ fn files_of_a_snapshot_are_opened_to_read_and_keep_it_from_going() {
             deny: NONE,
             delegate: false,
             export: InodeId::ROOT,
-            brief: None,
         })
     };
     assert_eq!(w.apply(open(WRITE)), Err(Error::ReadOnly));

@@ -428,7 +428,6 @@ impl World {
             deny,
             delegate: false,
             export: InodeId::ROOT,
-            brief: None,
         }))
     }
 
@@ -448,16 +447,8 @@ impl World {
         let (dir, name) = self.split(path);
         let target = OpenTarget::Name { dir, name };
         let owner = b"owner".to_vec();
-        let open = Open {
-            client,
-            owner,
-            target,
-            access: READ,
-            deny: NONE,
-            delegate: true,
-            export: InodeId::ROOT,
-            brief: None,
-        };
+        let open =
+            Open { client, owner, target, access: READ, deny: NONE, delegate: true, export: InodeId::ROOT };
         match self.apply(Command::Open(open))? {
             Reply::Opened { stateid, delegation, .. } => Ok((stateid, delegation)),
             reply => panic!("{reply:?}"),

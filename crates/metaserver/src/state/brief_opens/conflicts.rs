@@ -165,14 +165,15 @@ fn conflicts(command: &Command) -> bool {
         | Command::CopiedObjects { .. }
         | Command::MakeClone { .. }
         | Command::Promote { .. }
-        | Command::Boot(_) => false,
+        | Command::Boot(_)
+        | Command::KeepOpen { .. } => false,
     }
 }
 
 /// Client whose own brief opens are in the way of a command that does not conflict with others.
 fn client_of(command: &Command) -> Option<ClientId> {
     match command {
-        Command::Open(open) if open.brief.is_none() => Some(open.client),
+        Command::Open(open) => Some(open.client),
         Command::Close { client, .. } | Command::DelegationReturn { client, .. } => Some(*client),
         _ => None,
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Command, Open, OpenTarget, Share, StateId};
+use namespace::{Command, Open, OpenState, OpenTarget, StateId};
 
 use wire::peer;
 use wire::peer::clients::write_opens;
@@ -21,17 +21,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl BriefOpen {
     fn command(&self) -> Command {
-        let open = self.open.clone();
-        Command::Open(Open {
-            client: open.client,
-            owner: open.owner,
-            target: OpenTarget::Inode(open.inode),
-            access: open.access,
-            deny: Share::NONE,
-            delegate: false,
-            export: self.export,
-            brief: Some(open.stateid),
-        })
+        let OpenState { stateid, client, inode, owner, access, deny, .. } = self.open.clone();
+        let target = OpenTarget::Inode(inode);
+        let open = Open { client, owner, target, access, deny, delegate: false, export: self.export };
+        Command::KeepOpen { open, stateid }
     }
 }
 

@@ -176,21 +176,13 @@ impl Chooser<'_> {
                     let known = self.any(self.plain.opens.keys().copied()).unwrap_or(StateId(1));
                     let (few, many) = (self.pick(4) as u64, self.pick(1000) as u64);
                     let id = self.one([1 << 63 | few, 1 << 63 | many, known.0]);
-                    let brief = Some(Stateid { sequence: self.pick(3) as u32, id: StateId(id) });
+                    let stateid = Stateid { sequence: self.pick(3) as u32, id: StateId(id) };
                     let (deny, delegate) =
                         if self.seldom(10) { (deny, delegate) } else { (Share::NONE, false) };
-                    return Command::Open(Open {
-                        client,
-                        owner,
-                        target,
-                        access,
-                        deny,
-                        delegate,
-                        export,
-                        brief,
-                    });
+                    let open = Open { client, owner, target, access, deny, delegate, export };
+                    return Command::KeepOpen { open, stateid };
                 }
-                Command::Open(Open { client, owner, target, access, deny, delegate, export, brief: None })
+                Command::Open(Open { client, owner, target, access, deny, delegate, export })
             }
             _ if kind == 99 || kind == 8 => self.command_of_cluster(),
             9 => Command::DeferredDone { ids: self.deferred_ids() },

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 60] = [
+const COMMANDS: [&str; 61] = [
     "Create",
     "Link",
     "Remove",
@@ -61,6 +61,7 @@ const COMMANDS: [&str; 60] = [
     "Map",
     "JoinToken",
     "Boot",
+    "KeepOpen",
     "Observe",
     "SpaceUsed",
     "MakeVolume",

@@ -290,7 +290,8 @@ impl Plain {
                 Ok(Reply::Done)
             }
 
-            Command::Open(open) => self.open(&open),
+            Command::Open(open) => self.open(&open, None),
+            Command::KeepOpen { open, stateid } => self.open(&open, Some(stateid)),
             Command::Close { client, stateid } => self.close(client, stateid),
             Command::OpenDowngrade { client, stateid, access, deny } => {
                 self.downgrade(client, stateid, access, deny)

@@ -114,7 +114,7 @@ impl Plain {
 
     // Opens.
 
-    pub(super) fn open(&mut self, open: &Open) -> Outcome {
+    pub(super) fn open(&mut self, open: &Open, kept: Option<Stateid>) -> Outcome {
         if !self.clients.get(&open.client).is_some_and(|client| client.confirmed) {
             return Err(Error::StaleClient);
         }
@@ -122,7 +122,7 @@ impl Plain {
             return Err(Error::Invalid);
         }
         let is_by_inode = matches!(open.target, OpenTarget::Inode(_));
-        if open.brief.is_some() && (!is_by_inode || open.deny.0 != 0 || open.delegate) {
+        if kept.is_some() && (!is_by_inode || open.deny.0 != 0 || open.delegate) {
             return Err(Error::Invalid);
         }
         let (inode, dir, mut created, mut truncated) = match &open.target {
@@ -177,7 +177,7 @@ impl Plain {
         }
         let known =
             self.opens.iter().find(|(_, other)| other.inode == inode && mine(other)).map(|(id, _)| *id);
-        if let Some(given) = open.brief {
+        if let Some(given) = kept {
             let is_other = known.is_some_and(|known| known != given.id);
             if is_other || known.is_none() && !self.is_new_brief(given) {
                 return match (self.make_way(&holders, open.client), delegated) {
@@ -187,7 +187,7 @@ impl Plain {
                 };
             }
         }
-        let id = open.brief.map(|given| given.id).or(known).unwrap_or_else(|| self.new_state());
+        let id = kept.map(|given| given.id).or(known).unwrap_or_else(|| self.new_state());
         let (client, owner) = (open.client, open.owner.clone());
         let state = self.opens.entry(id).or_insert(PlainOpen {
             sequence: 0,
@@ -196,7 +196,7 @@ impl Plain {
             owner,
             opened: Vec::new(),
         });
-        match open.brief {
+        match kept {
             Some(_) if known.is_some() => {} // a repetition
             Some(given) => (state.sequence, state.opened) = (given.sequence, vec![(open.access, open.deny)]),
             None => {
