@@ -151,6 +151,7 @@ impl Chooser<'_> {
                 5 | 6 => Command::ExpireClient { client: self.lapsed() },
                 _ => Command::ReclaimComplete { client: self.client() },
             },
+            48..60 if self.seldom(6) => self.keep_open(),
             48..60 => {
                 let target = match self.pick(8) {
                     0..3 => OpenTarget::Inode(self.file()),
@@ -172,16 +173,6 @@ impl Chooser<'_> {
                 let owner = self.one(OPEN_OWNERS).as_bytes().to_vec();
                 let delegate = self.pick(3) < 2;
                 let export = InodeId::ROOT;
-                if matches!(target, OpenTarget::Inode(_)) && self.seldom(3) {
-                    let known = self.any(self.plain.opens.keys().copied()).unwrap_or(StateId(1));
-                    let (few, many) = (self.pick(4) as u64, self.pick(1000) as u64);
-                    let id = self.one([1 << 63 | few, 1 << 63 | many, known.0]);
-                    let stateid = Stateid { sequence: self.pick(3) as u32, id: StateId(id) };
-                    let (deny, delegate) =
-                        if self.seldom(10) { (deny, delegate) } else { (Share::NONE, false) };
-                    let open = Open { client, owner, target, access, deny, delegate, export };
-                    return Command::KeepOpen { open, stateid };
-                }
                 Command::Open(Open { client, owner, target, access, deny, delegate, export })
             }
             _ if kind == 99 || kind == 8 => self.command_of_cluster(),
@@ -197,6 +188,22 @@ impl Chooser<'_> {
                 Command::Create(self.create(node))
             }
         }
+    }
+
+    fn keep_open(&mut self) -> Command {
+        let confirmed = self.plain.clients.iter().filter(|(_, client)| client.confirmed).map(|(id, _)| *id);
+        let client = self.any(confirmed).unwrap_or(ClientId(1));
+        let id = match self.pick(8) {
+            7 => self.any(self.plain.opens.keys().copied()).unwrap_or(StateId(1)),
+            few => StateId(1 << 63 | few as u64),
+        };
+        let stateid = Stateid { sequence: if self.seldom(6) { 0 } else { 2 }, id };
+        let target = OpenTarget::Inode(self.file());
+        let owner = self.one(OPEN_OWNERS).as_bytes().to_vec();
+        let access = self.one([Share::READ, Share::BOTH]);
+        let delegate = self.seldom(8);
+        let open = Open { client, owner, target, access, deny: Share::NONE, delegate, export: InodeId::ROOT };
+        Command::KeepOpen { open, stateid }
     }
 
     pub(super) fn command_of_volume(&mut self) -> Command {
