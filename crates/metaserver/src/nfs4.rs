@@ -147,6 +147,7 @@ impl Metaserver {
     async fn find_brief_opens(&self, cx: &Context, op: &ArgOp) -> Result<(), Status> {
         let mut elsewhere = vec![];
         for given in opens_of(op) {
+            let is_current = given == nfs4::Stateid::CURRENT;
             let Ok(given) = cx.state.resolve(given).and_then(|given| stateid(&given)) else { continue };
             if !given.id.is_brief() {
                 continue; // the usual case
@@ -157,6 +158,8 @@ impl Metaserver {
                 Some(open) if needs_record(&*view, op, open.inode)? => {
                     self.state.write_opens(vec![given.id]).await;
                 }
+                // Not by the compound of its OPEN, whose answer is still to be sent.
+                Some(_) if is_current => {}
                 Some(_) => self.state.brief_opens.note_use(given.id),
                 None if self.machine.replica.leads() => {}
                 None if read::state(&*view, given.id).map_err(store_failed)?.is_some() => {}

@@ -34,7 +34,7 @@ mod conflicts;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use namespace::{ClientId, InodeId, OpenState, StateId, Stateid};
@@ -105,7 +105,7 @@ pub(crate) struct BriefOpen {
     /// Time of the OPEN, on the monotonic clock.
     pub since: Duration,
     /// The OPEN's connection, and position in its session.
-    pub came: (Arc<dyn Lasts>, Position),
+    pub came: (Weak<dyn Lasts>, Position),
     /// True if the client has used the stateid.
     pub is_used: bool,
     pub is_being_written: bool,
@@ -115,7 +115,7 @@ impl BriefOpen {
     /// True if the client has the answer to its OPEN. Otherwise that may have been lost, and the client may have another one, of
     /// another metaserver.
     fn is_known_to_client(&self) -> bool {
-        self.is_used || self.came.0.lasts()
+        self.is_used || self.came.0.upgrade().is_some_and(|connection| connection.lasts())
     }
 }
 
@@ -225,14 +225,23 @@ impl BriefOpens {
     }
 
     /// Opens again what the same owner has open, unless it is the same OPEN, sent again.
-    pub fn open_again(&self, client: ClientId, owner: &[u8], inode: InodeId, at: Position) -> Found {
+    pub fn open_again(
+        &self,
+        client: ClientId,
+        owner: &[u8],
+        inode: InodeId,
+        came: (Weak<dyn Lasts>, Position),
+    ) -> Found {
         let mut table = self.table.lock();
         let Some(id) = table.of_owner(client, owner, inode) else { return Found::Elsewhere };
         match table.opens.get_mut(&id) {
             Some(brief) if brief.is_being_written => Found::BeingWritten(id),
-            Some(brief) if brief.came.1 == at => Found::Here(brief.open.stateid),
+            Some(brief) if brief.came.1 == came.1 => {
+                brief.came = came;
+                Found::Here(brief.open.stateid)
+            }
             Some(brief) => {
-                brief.came.1 = at;
+                brief.came = came;
                 let stateid = &mut brief.open.stateid;
                 stateid.sequence = stateid.sequence.checked_add(1).unwrap_or(1);
                 Found::Here(*stateid)

@@ -15,7 +15,7 @@ use super::Opener;
 use crate::Metaserver;
 use crate::compound::{Context, Step, request};
 use crate::errors::store_failed;
-use crate::state::brief_opens::{BriefOpen, Found, Opening};
+use crate::state::brief_opens::{BriefOpen, Found, Lasts, Opening};
 
 /// Time for which a session counts as shared with other metaservers.
 const SHARED: Duration = Duration::from_secs(30);
@@ -74,7 +74,9 @@ impl Opener<'_> {
             let inode = inode.clone();
             Reply::Opened { stateid, inode, created: false, dir, deferred: None, delegation: None }
         };
-        match opens.open_again(self.client, &self.owner, inode.id, position) {
+        let connection: Arc<dyn Lasts> = Arc::<Connection>::clone(&context.connection);
+        let came = (Arc::downgrade(&connection), position);
+        match opens.open_again(self.client, &self.owner, inode.id, came.clone()) {
             Found::Here(stateid) => return Ok(Some(opened(stateid))),
             Found::BeingWritten(_) => return Ok(None),
             Found::Elsewhere => {}
@@ -97,7 +99,7 @@ impl Opener<'_> {
             open: state,
             export: open.export,
             since: now,
-            came: (Arc::<Connection>::clone(&context.connection), position),
+            came,
             is_used: false,
             is_being_written: false,
         };

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use namespace::Share;
@@ -32,6 +33,11 @@ fn at(sequence: u32) -> Position {
     Position { session: SessionId([7; 16]), slot: 0, sequence, operation: 2 }
 }
 
+fn weak(line: &Arc<Line>) -> Weak<dyn Lasts> {
+    let line: Arc<dyn Lasts> = Arc::<Line>::clone(line);
+    Arc::downgrade(&line)
+}
+
 /// An open of client 1, whose OPEN had sequence 5 of slot 0.
 fn brief(line: &Arc<Line>, id: u64, owner: &[u8]) -> BriefOpen {
     let open = OpenState {
@@ -43,7 +49,7 @@ fn brief(line: &Arc<Line>, id: u64, owner: &[u8]) -> BriefOpen {
         deny: Share::NONE,
         opened: 0,
     };
-    let came: (Arc<dyn Lasts>, _) = (Arc::<Line>::clone(line), at(5));
+    let came = (weak(line), at(5));
     BriefOpen { open, export: InodeId::ROOT, since: s(100), came, is_used: false, is_being_written: false }
 }
 
@@ -52,13 +58,13 @@ fn an_open_is_closed_once_by_its_client_with_its_last_stateid() {
     let (opens, line) = (begun(), Arc::<Line>::default());
     assert!(opens.add(opens.quiet().unwrap(), brief(&line, 3, b"o")));
     let first = Stateid::brief(3);
-    let sent_again = opens.open_again(ClientId(1), b"o", INODE, at(5));
+    let sent_again = opens.open_again(ClientId(1), b"o", INODE, (weak(&line), at(5)));
     assert_eq!(sent_again, Found::Here(first), "the same OPEN");
-    let again = opens.open_again(ClientId(1), b"o", INODE, at(6));
+    let again = opens.open_again(ClientId(1), b"o", INODE, (weak(&line), at(6)));
     let second = Stateid { sequence: 2, ..first };
     assert_eq!(again, Found::Here(second));
-    assert_eq!(opens.open_again(ClientId(1), b"other", INODE, at(7)), Found::Elsewhere);
-    assert_eq!(opens.open_again(ClientId(2), b"o", INODE, at(7)), Found::Elsewhere);
+    assert_eq!(opens.open_again(ClientId(1), b"other", INODE, (weak(&line), at(7))), Found::Elsewhere);
+    assert_eq!(opens.open_again(ClientId(2), b"o", INODE, (weak(&line), at(7))), Found::Elsewhere);
     assert_eq!(opens.close(ClientId(2), second, INODE), Err(Status::BadStateid));
     assert_eq!(opens.close(ClientId(1), second, InodeId(8)), Err(Status::BadStateid));
     assert_eq!(opens.close(ClientId(1), first, INODE), Err(Status::OldStateid));
@@ -118,7 +124,10 @@ fn an_open_is_written_once_it_lasts_and_its_client_is_known_to_have_it() {
     assert_eq!(opens.table.lock().begin_writing(&[id]).len(), 1);
     assert!(opens.table.lock().begin_writing(&[id]).is_empty() && opens.due(s(200), true).is_empty());
     assert_eq!(opens.close(ClientId(1), Stateid::brief(3), INODE), Ok(Found::BeingWritten(id)));
-    assert_eq!(opens.open_again(ClientId(1), &3_u64.to_be_bytes(), INODE, at(9)), Found::BeingWritten(id));
+    assert_eq!(
+        opens.open_again(ClientId(1), &3_u64.to_be_bytes(), INODE, (weak(&line), at(9))),
+        Found::BeingWritten(id)
+    );
     add(4);
     assert!(opens.due(s(160), true).is_empty() && opens.get(Stateid::brief(4).id).is_none(), "it was");
 }

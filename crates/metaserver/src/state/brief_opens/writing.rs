@@ -29,7 +29,7 @@ impl BriefOpen {
 }
 
 impl BriefOpens {
-    /// Opens to be written because of their age; all if this member leads no more.
+    /// Opens to be written because of their age, or since this member leads no more.
     pub(super) fn due(&self, now: Duration, leads: bool) -> Vec<StateId> {
         let mut table = self.table.lock();
         let age = |brief: &BriefOpen| now.saturating_sub(brief.since);
@@ -40,7 +40,7 @@ impl BriefOpens {
             table.opens.iter().filter(|(_, brief)| is_unknown(brief)).map(|(id, _)| *id).collect();
         unknown.into_iter().for_each(|id| table.remove(id));
         let is_due = |brief: &BriefOpen| {
-            !brief.is_being_written && (!leads || age(brief) >= WRITTEN_AFTER && brief.is_known_to_client())
+            !brief.is_being_written && brief.is_known_to_client() && (!leads || age(brief) >= WRITTEN_AFTER)
         };
         table.opens.iter().filter(|(_, brief)| is_due(brief)).map(|(id, _)| *id).collect()
     }
