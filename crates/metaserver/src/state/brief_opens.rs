@@ -13,7 +13,7 @@
 //! ```
 //!
 //! **No command may miss an open.** All commands of all members are ordered by the leader, and it looks at each before
-//! ([`conflicts`]). One that may discard the file, or that must know who has it open, waits until its brief opens are
+//! ([`conflicts`]). One that may discard the file, or that asks for the opens of a file or client, waits until they are
 //! written. While such a command is under way there is no new brief open: the OPEN may have seen the file from before.
 //!
 //! **Other metaservers** do not know them. One that gets such a stateid asks the leader, which writes the open
@@ -24,8 +24,8 @@
 //! if its connection has not ended or the client has used the stateid, and is forgotten after [`UNKNOWN_MAX`] if not.
 //!
 //! **After a fail-over** brief opens are lost with their leader. The client gets BAD_STATEID, and opens again, as the protocol
-//! has it; Linux does so by itself. If the file was removed since, within the [`WRITTEN_AFTER`] that a brief open lives, it is
-//! gone.
+//! has it; Linux does so by itself. If the file was removed since, it is gone: within the [`WRITTEN_AFTER`] that a brief open
+//! lives, or within [`UNKNOWN_MAX`] if its connection ended and its client has not used it.
 //!
 //! Files that grew beyond their inode are opened with a record: a layout needs one. So is what a client opens again soon: it
 //! gets a delegation, and then opens without a request.

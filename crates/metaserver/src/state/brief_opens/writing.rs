@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{Command, Open, OpenState, OpenTarget, StateId};
-
 use wire::peer;
 use wire::peer::clients::write_opens;
 
@@ -122,7 +121,7 @@ impl ClientState {
         self.machine.read_barrier().await
     }
 
-    /// Writes brief opens that last, and all when this member leads no more. Never returns.
+    /// Writes brief opens that last, and those that clients have when this member leads no more. Never returns.
     pub(crate) async fn keep_brief_opens(self: Arc<Self>) {
         loop {
             self.brief_opens.some.notified().await;
