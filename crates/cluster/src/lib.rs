@@ -10,6 +10,8 @@
 //! This crate knows no operation of NFS and no state of clients. Data servers register here, but the objects
 //! on their targets are the concern of the metaserver.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod answers;
 mod backup;
 mod begin;

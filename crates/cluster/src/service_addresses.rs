@@ -352,6 +352,7 @@ impl Holder {
         // The file is treated as one more member.
         if told.is_news(self.server.group.replica.status().id, &clients, now) {
             let (server, file) = (Arc::clone(&self.server), self.clients_file.clone());
+            #[allow(clippy::disallowed_methods)] // no simulation has service addresses
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = server.addressing.clients.write(&file) {
                     tracing::warn!(file = %file.display(), %error, "who is connected is not remembered");

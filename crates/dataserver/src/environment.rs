@@ -60,6 +60,7 @@ impl Blocking {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
+        #[allow(clippy::disallowed_methods)] // no simulation
         match self {
             Self::OnThreads => tokio::task::spawn_blocking(work).await,
             Self::InTasks(time) => {
@@ -75,6 +76,7 @@ impl Blocking {
 
     /// Does `work` later; nothing waits for it.
     pub(crate) fn begin(&self, work: impl FnOnce() + Send + 'static) {
+        #[allow(clippy::disallowed_methods)] // no simulation
         match self {
             Self::OnThreads => drop(tokio::task::spawn_blocking(work)),
             Self::InTasks(_) => {

@@ -5,6 +5,8 @@
 //! the disk. It never learns a path, nor the name of a file, nor its readers: the handle that a client shows
 //! was minted by a metaserver, and is the permission.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod absent_target;
 mod addition;
 mod attached;

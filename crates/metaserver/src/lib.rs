@@ -7,6 +7,8 @@
 //! A metaserver does not know how commands become durable (the replica does), nor the format of an object on
 //! disk (the data server does).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod admin;
 mod attributes;
 pub mod boot;

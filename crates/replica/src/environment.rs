@@ -93,6 +93,7 @@ impl BlockingRunner {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, String> {
+        #[allow(clippy::disallowed_methods)] // no simulation
         match &self.0 {
             None => tokio::task::spawn_blocking(work).await.map_err(|e| e.to_string()),
             Some(disk_delay) => {

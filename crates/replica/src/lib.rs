@@ -31,6 +31,8 @@
 //! calls | consensus, state, transport, read | | membership | joining, leadership, reconfiguration | service,
 //! consensus | | replica | the public handle | all |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod consensus;
 mod environment;
 mod log;

@@ -100,7 +100,7 @@ impl Data {
     /// its last heartbeat may be older than the metadata.
     pub(super) async fn has_files(self: &Arc<Self>, id: String) -> Result<bool, AdminError> {
         let server = Arc::clone(self);
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = self.machine.replica.run_blocking(move || {
             let mut after = None;
             loop {
                 let page = server.cluster.files_on(&id, after.as_deref())?;

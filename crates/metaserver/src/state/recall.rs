@@ -229,7 +229,7 @@ impl ClientState {
     ) -> Option<usize> {
         let server = Arc::clone(&self);
         // Scans all layout states.
-        let found = tokio::task::spawn_blocking(move || server.layouts(wanted)).await;
+        let found = self.machine.replica.run_blocking(move || server.layouts(wanted)).await;
         let Ok(Ok(mut out)) = found else { return None };
         let files = out.len();
         let deadline = tokio::time::Instant::now() + self.cluster.lease() * 3;

@@ -26,7 +26,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::Instant;
 
 use crate::consensus;
-use crate::environment::{Environment, RunningTask};
+use crate::environment::{BlockingRunner, Environment, RunningTask};
 use crate::metrics::ReplicaMetrics;
 use crate::read::read_rounds::ReadRounds;
 use crate::replica::server_session::ServerSession;
@@ -108,6 +108,7 @@ pub struct Replica {
     began: Instant,
     running: Arc<Mutex<Option<Stoppable>>>,
     runtime: Handle,
+    runner: BlockingRunner,
 }
 
 /// Signal that stops consensus, and the thread or task to join.
@@ -148,6 +149,18 @@ impl Replica {
         let (context, open) = Opening::new(environment, config, store, stamp, transport, observer)?;
         let started = consensus::start_task(context).await;
         started.map(|started| open.replica(started)).map_err(ReplicaError::Failed)
+    }
+
+    /// Does work that blocks, such as a scan of many records: on a thread, or in a simulation, which has one thread, in this
+    /// task.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Failed`] if `work` panics.
+    pub async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ReplicaError> {
+        self.runner.run(work).await.map_err(ReplicaError::Failed)
     }
 
     /// True if this member is the only voter: then its log has all acknowledged changes.

@@ -249,7 +249,7 @@ impl Opening {
         });
         crate::service::compare::start(&service, &runtime);
         let runner = BlockingRunner(self.environment.disk_delay.clone());
-        crate::service::scrub::start(&service, &self.store, runner, &runtime);
+        crate::service::scrub::start(&service, &self.store, runner.clone(), &runtime);
         runtime.spawn(finish_changes(Arc::downgrade(&service)));
         if watches_capacity {
             runtime.spawn(watch_capacity(Arc::downgrade(&service)));
@@ -269,6 +269,7 @@ impl Opening {
             began: self.began,
             running: Arc::new(Mutex::new(Some((stop, running)))),
             runtime,
+            runner,
         }
     }
 }

@@ -68,6 +68,7 @@ impl Replica {
         let proposed = tokio::spawn(async move {
             let mut gone = gone;
             let guard = tokio::select! {
+                biased;
                 guard = before => guard,
                 _ = &mut gone => return Err(ReplicaError::Unknown),
             };

@@ -226,6 +226,7 @@ impl Service {
         let (here, gone) = oneshot::channel::<()>();
         let ordered = tokio::spawn(async move {
             let guard = tokio::select! {
+                biased;
                 guard = before => guard,
                 _ = gone => return ProposeOutcome::Unknown,
             };
