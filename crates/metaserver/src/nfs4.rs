@@ -114,9 +114,9 @@ impl Metaserver {
                 _ => return Err(Status::BadStateid),
             },
             State::Layout(_) => return Err(Status::BadStateid),
-            State::Delegation(delegation) if delegation.revoked => return Err(Status::DelegRevoked),
-            // A delegation permits reads, for opens that the client did under it.
-            State::Delegation(_) if wanted == Share::READ => return Ok(()),
+            State::Delegation(delegation) if delegation.is_revoked() => return Err(Status::DelegRevoked),
+            // For opens that the client did under it.
+            State::Delegation(delegation) if wanted == Share::READ || delegation.writes() => return Ok(()),
             State::Delegation(_) => return Err(Status::OpenMode),
         };
         // A file opened for writing only may be read: clients fill partly written pages (RFC 8881, section

@@ -311,6 +311,11 @@ pub(crate) fn delegation(inode: InodeId, client: ClientId) -> Key {
     of(DELEGATIONS, &[inode.0, client.0])
 }
 
+/// Client with the write delegation of a file.
+pub(crate) fn write_delegation(inode: InodeId) -> Key {
+    of(WRITE_DELEGATIONS, &[inode.0])
+}
+
 /// Key of a revoked delegation, in the index of file 0: no file has this number.
 pub(crate) fn revoked(client: ClientId, state: StateId) -> Key {
     of(DELEGATIONS, &[0, client.0, state.0])

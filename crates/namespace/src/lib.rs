@@ -63,8 +63,8 @@ pub use pools::{
     TARGETS_OF_COMMAND_MAX, Verify,
 };
 pub use record::{
-    ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,
-    StateCounts, Unsettled, is_sound,
+    ClientRecord, DelegationKind, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord,
+    State, StateCounts, Unsettled, is_sound,
 };
 pub use reply::*;
 pub use slot::{Claimant, claimant};
@@ -119,6 +119,10 @@ pub const ADDRESSES_OF_CLIENT_MAX: usize = 8;
 /// whole memory full of open files has fewer. A faulty program on one node takes at most half a gigabyte of
 /// the store.
 pub const CLIENT_STATES_MAX: u64 = 1_000_000;
+
+/// Number of states of a client from which on it gets no write delegation. Linux gives back those of closed files itself when
+/// it has 5,000.
+pub const WRITE_DELEGATIONS_MAX: u64 = 8192;
 
 /// Maximum of records that one command changes before it leaves the rest of its work to later commands. The
 /// last piece of work of a command may be a file with 250 extended attributes. A full command takes 3 ms on

@@ -26,7 +26,7 @@ use store::{StoreError, View};
 use crate::{Channels, ClientId, InodeId, Principal, Reply, SessionId, Time, keys};
 
 pub use self::states::{
-    DelegationState, Held, LayoutState, LockState, OpenState, State, StateCounts, Unsettled,
+    DelegationKind, DelegationState, Held, LayoutState, LockState, OpenState, State, StateCounts, Unsettled,
 };
 pub(crate) use self::states::{HeldLock, LeftLayouts, LeftLocks, LeftRanges, LeftStates, RangeOf, Use};
 

@@ -27,6 +27,8 @@ pub enum Bug {
     BriefOpensForget,
     /// Changes do not see delegations.
     DelegationsForget,
+    /// OPEN does not see write delegations.
+    WriteDelegationsForget,
     /// Truncations do not see layouts.
     LayoutsForget,
     /// LOCK from byte 1 on is denied by a lock without a holder.

@@ -21,6 +21,7 @@ const LOCK_TAGS: [u8; 4] = [0x24, 0x29, 0x2a, 0x2b];
 const USE_TAG: u8 = 0x26;
 /// Tag of delegations.
 const DELEGATION_TAG: u8 = 0x27;
+const WRITE_DELEGATION_TAG: u8 = 0x2d;
 /// Tag of layouts.
 const LAYOUT_TAG: u8 = 0x25;
 /// Tag of names in directories.
@@ -68,6 +69,7 @@ impl StoreImage {
             Some(Bug::LocksForget) => LOCK_TAGS.contains(tag),
             Some(Bug::SharesForget) => *tag == USE_TAG,
             Some(Bug::DelegationsForget) => *tag == DELEGATION_TAG,
+            Some(Bug::WriteDelegationsForget) => *tag == WRITE_DELEGATION_TAG,
             Some(Bug::LayoutsForget) => *tag == LAYOUT_TAG,
             _ => false,
         }

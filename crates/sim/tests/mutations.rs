@@ -87,6 +87,11 @@ fn a_delegation_that_is_not_seen_stands_beside_an_open_to_write() {
 }
 
 #[test]
+fn a_write_delegation_that_is_not_seen_stands_beside_an_open_to_read() {
+    found_by_clients(Bug::WriteDelegationsForget, &["tables"]);
+}
+
+#[test]
 fn a_layout_that_is_not_seen_stands_beside_a_truncation() {
     found_by_clients(Bug::LayoutsForget, &["tables"]);
 }

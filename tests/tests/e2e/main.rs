@@ -59,4 +59,5 @@ mod stripe;
 mod two_clients;
 mod upgrade;
 mod volumes;
+mod write_delegations;
 mod xattrs;

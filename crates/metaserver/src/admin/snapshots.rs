@@ -187,12 +187,13 @@ impl Metaserver {
         }
     }
 
-    /// Recalls the layouts to write of a volume, and settles the files.
+    /// Recalls the write delegations and the layouts to write of a volume, and settles the files.
     async fn end_writing(&self, volume: VolumeId) {
         let of_volume = move |layout: &LayoutState| {
             Ok(layout.mode == IoMode::ReadWrite && layout.inode.volume() == volume)
         };
         let ended = async {
+            self.state.recall_writers_of(volume).await?;
             Arc::clone(&self.state).recall_all(of_volume).await;
             self.data.settle_volume(volume).await
         };

@@ -6,6 +6,7 @@ use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, 
 use crate::attributes::Attributes;
 use crate::errors::FileError;
 use crate::files::make::Asked;
+use crate::state::write_delegations::is_written_elsewhere;
 use crate::user::User;
 
 /// Converts a time to version 3, whose range is 1970 to 2106.
@@ -58,10 +59,12 @@ impl Attributes {
     }
 
     /// Attributes of an inode in the reply to another operation. None for a file whose data servers would
-    /// have to be asked: the client can send GETATTR.
+    /// have to be asked, or a client that writes it: the client can send GETATTR.
     pub(crate) fn told3(&self, inode: &Inode) -> PostOpAttr {
-        let unsettled = self.data.is_unsettled(&*self.machine.view().ok()?, inode).ok()?;
-        (!unsettled).then(|| self.fattr3(inode))
+        let view = self.machine.view().ok()?;
+        let is_newer = self.data.is_unsettled(&*view, inode).ok()?
+            || is_written_elsewhere(&*view, inode.id, None).ok()?;
+        (!is_newer).then(|| self.fattr3(inode))
     }
 
     /// Like [`Self::told3`], for the inode with this id, if it exists.

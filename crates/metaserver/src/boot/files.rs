@@ -141,6 +141,7 @@ impl Metaserver {
 
     async fn boot_file_of(self: &Arc<Self>, found: Option<Inode>) -> Result<Option<BootFile>, FileError> {
         let Some(inode) = found.filter(|inode| matches!(inode.kind, Kind::File(_))) else { return Ok(None) };
+        let inode = self.not_written_elsewhere(None, inode).await?;
         let inode = self.data.true_inode(inode).await?;
         Ok(Some(BootFile { server: Arc::clone(self), inode }))
     }

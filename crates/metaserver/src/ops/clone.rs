@@ -16,9 +16,11 @@ use crate::compound::Context;
 use crate::data::copy::{At, How};
 use crate::files::Request;
 use crate::files::write::{clear_set_id, end_of, wrote};
+use crate::state::write_delegations::asker;
 
 pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let source = readable_source(server, context, args.src_stateid)?;
+    let source = server.not_written_elsewhere(asker(context), source).await?;
     let source = server.data.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
     let count = count(&source, args.src_offset, args.count)?;

@@ -16,6 +16,7 @@ use crate::compound::Context;
 use crate::data::copy::{At, How};
 use crate::files::Request;
 use crate::files::write::{clear_set_id, end_of, write_bytes, wrote};
+use crate::state::write_delegations::asker;
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Read before the first byte is copied: see WRITE.
@@ -26,6 +27,7 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
         return Err(Status::OffloadDenied);
     }
     let source = readable_source(server, context, args.src_stateid)?;
+    let source = server.not_written_elsewhere(asker(context), source).await?;
     let source = server.data.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
     if source.id == target.id {

@@ -9,6 +9,7 @@ use crate::attributes::nfs4::check_readable;
 use crate::compound::{Context, client, stateid};
 use crate::data::unsettled::depend_on_data;
 use crate::errors::store_failed;
+use crate::state::write_delegations::asker;
 
 pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     check_readable(&args.attr_request)?;
@@ -16,6 +17,7 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
     // A LAYOUTCOMMIT in this compound has asked the data servers already.
     if depend_on_data(&args.attr_request) && context.state.observed != Some(inode.id) {
         // A client reads up to the size that it is told; others need attributes for `stat` and `rm`.
+        inode = server.not_written_elsewhere(asker(context), inode).await?;
         inode = match context.stands_by_itself() && is_open(server, context, &inode)? {
             true => server.data.true_inode(inode).await?,
             false => server.data.known_inode(inode).await?,
@@ -57,5 +59,5 @@ fn holds(server: &Metaserver, context: &Context, returned: Stateid) -> Result<bo
     };
     let state = read::state(&*server.machine.view()?, returned.id).map_err(store_failed)?;
     let client = client(context)?;
-    Ok(matches!(state, Some(State::Delegation(held)) if held.client == client && !held.revoked))
+    Ok(matches!(state, Some(State::Delegation(held)) if held.client == client && !held.is_revoked()))
 }

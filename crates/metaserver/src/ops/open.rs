@@ -1,5 +1,5 @@
 //! OPEN (RFC 8881, section 18.16): claims NULL and FH, and claims of opens under a delegation; creation in
-//! every mode. The reply grants a read delegation where it is useful.
+//! every mode. The reply grants a delegation where it is useful.
 
 mod brief;
 
@@ -11,7 +11,7 @@ use store::View;
 use wire::nfs4::open::{
     Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_MAY_NOTIFY_LOCK,
     RESULT_PRESERVE_UNLINKED, ReadDelegation, ResOk, SHARE_ACCESS_READ, WANT_ANY_DELEG, WANT_CANCEL,
-    WANT_NO_DELEG, WANT_NO_PREFERENCE, WANT_READ_DELEG, WANT_WRITE_DELEG, WhyNone, WhyOther,
+    WANT_NO_DELEG, WANT_NO_PREFERENCE, WANT_READ_DELEG, WANT_WRITE_DELEG, WhyNone, WhyOther, WriteDelegation,
 };
 use wire::nfs4::{self, Ace, Bitmap, ChangeInfo, Fattr, Status, attr};
 
@@ -25,6 +25,7 @@ use crate::files::make;
 use crate::names;
 use crate::nfs4::check_sequence;
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
+use crate::state::write_delegations::SPACE_LIMIT;
 use crate::user::{Permission, User};
 
 /// Attributes that an OPEN with creation sets on an existing file: only a size of 0.
@@ -47,15 +48,15 @@ pub(super) fn deny_share(bits: u32) -> Result<Share, Status> {
 }
 
 pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
-    let client = client(context)?;
+    let (client, access) = (client(context)?, access_share(args.share_access)?);
     let opener = Opener {
         server,
         user: server.caller(context)?,
         client,
         owner: args.owner.owner.0.to_vec(),
-        access: access_share(args.share_access)?,
+        access,
         deny: deny_share(args.share_deny)?,
-        delegate: wants_delegation(context, &args),
+        delegate: wants_delegation(server, context, &args),
         wants_none: matches!(args.want(), WANT_NO_PREFERENCE | WANT_NO_DELEG | WANT_CANCEL),
         under: None,
     };
@@ -130,7 +131,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED | RESULT_MAY_NOTIFY_LOCK,
         attrset: if created { attrset } else { attrset.intersection(&TRUNCATION) },
         delegation: match delegation {
-            Some(stateid) => read_delegation(wire_stateid(stateid)),
+            Some(stateid) => delegation_of(access, wire_stateid(stateid)),
             None => why_none(want),
         },
     })
@@ -179,19 +180,34 @@ fn check_reclaimed(server: &Metaserver, client: ClientId) -> Result<(), Status> 
     if client.reclaim_complete { Ok(()) } else { Err(Status::Grace) }
 }
 
-/// True if a read delegation is useful: the client reads, wants a delegation or leaves the choice to the
-/// server, and has a back channel.
-fn wants_delegation(context: &Context, args: &Args) -> bool {
-    let reads = args.access() == SHARE_ACCESS_READ;
-    let wants = matches!(args.want(), WANT_NO_PREFERENCE | WANT_READ_DELEG | WANT_ANY_DELEG);
-    let back = context.session.as_ref().map(|session| &session.back);
-    reads && wants && back.is_some_and(|back| !back.is_down() && !back.is_broken())
+/// True if a delegation is useful: the client wants one or leaves the choice to the server, and has a back channel. To write,
+/// it must not share its files with others, and there must be space for what it writes later.
+fn wants_delegation(server: &Metaserver, context: &Context, args: &Args) -> bool {
+    let Some(session) = &context.session else { return false };
+    let wanted = match args.access() {
+        SHARE_ACCESS_READ => WANT_READ_DELEG,
+        _ => WANT_WRITE_DELEG,
+    };
+    let wants = [WANT_NO_PREFERENCE, WANT_ANY_DELEG, wanted].contains(&args.want());
+    if !wants || session.back.is_down() || session.back.is_broken() {
+        return false;
+    }
+    if wanted == WANT_READ_DELEG {
+        return true;
+    }
+    let (client, now) = (ClientId(session.client()), server.machine.clock.monotonic());
+    !server.state.sharing.is_recent(client, now) && server.machine.replica.has_capacity()
 }
 
-fn read_delegation(stateid: nfs4::Stateid) -> Delegation {
+/// The delegation that a client got with an OPEN of this access.
+fn delegation_of(access: Share, stateid: nfs4::Stateid) -> Delegation {
     // An empty permission entry: every user needs an ACCESS call, since the server checks the mode bits.
     let permissions = Ace { kind: 0, flag: 0, access_mask: 0, who: bytes::Bytes::new() };
-    Delegation::Read(ReadDelegation { stateid, recall: false, permissions })
+    let recall = false;
+    match access {
+        Share::READ => Delegation::Read(ReadDelegation { stateid, recall, permissions }),
+        _ => Delegation::Write(WriteDelegation { stateid, recall, space_limit: SPACE_LIMIT, permissions }),
+    }
 }
 
 /// Reason for no delegation, for a client that wanted one (RFC 8881, section 18.16.3).
@@ -245,7 +261,7 @@ struct Opener<'a> {
     owner: Vec<u8>,
     access: Share,
     deny: Share,
-    /// True if a read delegation is useful to the client.
+    /// True if a delegation is useful to the client.
     delegate: bool,
     /// True if the client asks for no delegation in particular.
     wants_none: bool,
@@ -271,7 +287,7 @@ impl Opener<'_> {
             Some(State::Delegation(delegation))
                 if delegation.client == self.client && delegation.inode == inode =>
             {
-                if delegation.revoked {
+                if delegation.is_revoked() {
                     return Err(Status::DelegRevoked);
                 }
                 check_sequence(given.sequence, delegation.stateid.sequence)

@@ -6,6 +6,7 @@ use wire::nfs4::read::{Args, ResOk};
 
 use crate::Metaserver;
 use crate::compound::Context;
+use crate::state::write_delegations::asker;
 
 /// Bytes of a reply for status, end-of-file flag and length.
 const OVERHEAD_BYTES: usize = 64;
@@ -18,6 +19,7 @@ pub(crate) async fn read(server: &Metaserver, context: &Context, args: Args) -> 
         server.data.check_no_truncation(&*view, &inode)?;
         inode
     };
+    let inode = server.not_written_elsewhere(asker(context), inode).await?;
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;
     let inode =
         server.data.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;

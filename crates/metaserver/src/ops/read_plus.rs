@@ -8,6 +8,7 @@ use wire::nfs4::read_plus::{Args, Content, Data, Hole, ResOk};
 use crate::Metaserver;
 use crate::compound::Context;
 use crate::data::ranges::RUNS_MAX;
+use crate::state::write_delegations::asker;
 
 /// Bytes of a reply for status, end-of-file flag and number of pieces, and for the headers of all pieces.
 const OVERHEAD_BYTES: usize = 64 + RUNS_MAX * 24;
@@ -20,6 +21,7 @@ pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args
         server.data.check_no_truncation(&*view, &inode)?;
         inode
     };
+    let inode = server.not_written_elsewhere(asker(context), inode).await?;
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;
     let count = args.count.min(room);
     if count == 0 && args.count > 0 {

@@ -15,6 +15,7 @@ use crate::data::hold::unheld;
 use crate::data::unsettled::depend_on_data;
 use crate::errors::{FileError, store_failed};
 use crate::exports::admission::Via;
+use crate::state::write_delegations::{asker, is_written_elsewhere};
 use crate::user::Permission;
 
 /// Cookie verifier: constant, since cookies never become invalid.
@@ -36,6 +37,9 @@ pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) 
     if files.is_empty() {
         return page;
     }
+    let asks = asker(context);
+    let late = server.state.recall_writers(files.iter().copied(), asks).await;
+    let files: Vec<InodeId> = files.into_iter().filter(|file| !late.contains(file)).collect();
     // Not held: the other entries need no data server.
     let failed = unheld(server.data.observe(&files, false)).await?;
     let is_known = |file: &InodeId| failed.get(file).is_none_or(|why| *why == FileError::Io);
@@ -138,10 +142,17 @@ impl Listing<'_> {
         ControlFlow::Continue(())
     }
 
+    /// True if data servers, or another client, may know newer attributes.
+    fn is_newer_elsewhere(&self, inode: &Inode) -> Result<bool, Status> {
+        let asks = asker(self.context);
+        Ok(self.server.data.is_unsettled(self.view, inode)?
+            || is_written_elsewhere(self.view, inode.id, asks)?)
+    }
+
     /// Returns an entry's attributes. In the second pass, `Delay` for an unsettled file without an answer.
     fn attributes(&mut self, inode: &Inode, via: Via) -> Result<Fattr, Status> {
         let asked = &self.args.attr_request;
-        if depend_on_data(asked) && self.server.data.is_unsettled(self.view, inode)? {
+        if depend_on_data(asked) && self.is_newer_elsewhere(inode)? {
             match &mut self.unsettled {
                 Unsettled::Found(files) => files.push(inode.id),
                 Unsettled::Asked(files) if files.contains(&inode.id) => {}

@@ -8,6 +8,7 @@ use wire::nfs4::seek::{Args, DATA, HOLE, ResOk};
 
 use crate::Metaserver;
 use crate::compound::Context;
+use crate::state::write_delegations::asker;
 
 pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {
@@ -17,6 +18,7 @@ pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> 
         server.data.check_no_truncation(&*view, &inode)?;
         inode
     };
+    let inode = server.not_written_elsewhere(asker(context), inode).await?;
     let what = match args.what {
         DATA => What::Data,
         HOLE => What::Hole,

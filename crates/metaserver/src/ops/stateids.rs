@@ -37,7 +37,7 @@ fn test_one(server: &Metaserver, context: &Context, given: &Stateid) -> Status {
         }
         check_sequence(given.sequence, state.stateid().sequence)?;
         match state {
-            State::Delegation(delegation) if delegation.revoked => Err(Status::DelegRevoked),
+            State::Delegation(delegation) if delegation.is_revoked() => Err(Status::DelegRevoked),
             _ => Ok(()),
         }
     };

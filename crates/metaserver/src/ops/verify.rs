@@ -6,6 +6,7 @@ use crate::Metaserver;
 use crate::attributes::nfs4::{SUPPORTED, check_readable};
 use crate::compound::Context;
 use crate::data::unsettled::depend_on_data;
+use crate::state::write_delegations::asker;
 
 pub(crate) async fn verify(server: &Metaserver, context: &Context, given: &Fattr) -> Result<(), Status> {
     if same(server, context, given).await? { Ok(()) } else { Err(Status::NotSame) }
@@ -26,6 +27,7 @@ async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<b
         return Err(Status::Inval);
     }
     if depend_on_data(&mask) {
+        inode = server.not_written_elsewhere(asker(context), inode).await?;
         inode = server.data.true_inode(inode).await?;
     }
     let view = server.machine.view()?;

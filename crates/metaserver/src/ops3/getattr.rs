@@ -17,5 +17,6 @@ pub(crate) async fn getattr(server: &Metaserver, args: Args) -> Res {
 
 async fn found(server: &Metaserver, args: Args) -> Result<Inode, FileError> {
     let inode = object(server, &args.object)?;
+    let inode = server.not_written_elsewhere(None, inode).await?;
     server.data.true_inode(inode).await
 }

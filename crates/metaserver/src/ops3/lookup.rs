@@ -9,6 +9,7 @@ use super::{directory_in_export, entry, failure};
 use crate::Metaserver;
 use crate::errors::FileError;
 use crate::exports::admission::Via;
+use crate::state::write_delegations::is_written_elsewhere;
 use crate::user::{Permission, User};
 
 /// Finds a name in a directory.
@@ -17,16 +18,19 @@ pub(crate) async fn lookup(server: &Metaserver, user: &User, args: Args) -> Res 
     match find(server, user, &args, &mut dir_attributes) {
         Ok(inode) => Ok(ResOk {
             object: server.machine.handle(Via::Export(user.export), inode.id, inode.generation).into(),
-            // Without these the client sends GETATTR.
-            obj_attributes: server
-                .data
-                .true_inode_soon(inode)
-                .await
-                .map(|inode| server.attributes.fattr3(&inode)),
+            obj_attributes: told_soon(server, inode).await,
             dir_attributes,
         }),
         Err(status) => Err(failure(status, ResFail { dir_attributes })),
     }
+}
+
+/// Attributes of an inode, unless others know newer ones: without these the client sends GETATTR.
+async fn told_soon(server: &Metaserver, inode: Inode) -> PostOpAttr {
+    if is_written_elsewhere(&*server.machine.view().ok()?, inode.id, None).ok()? {
+        return None;
+    }
+    server.data.true_inode_soon(inode).await.map(|inode| server.attributes.fattr3(&inode))
 }
 
 fn find(

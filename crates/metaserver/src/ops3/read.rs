@@ -28,6 +28,7 @@ async fn data(
     attributes: &mut PostOpAttr,
 ) -> Result<(Payload, bool), FileError> {
     let inode = check(server, user, &args, attributes)?;
+    let inode = server.not_written_elsewhere(None, inode).await?;
     let inode =
         server.data.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
     server.data.read_data(&inode, args.offset, args.count.min(TRANSFER_BYTES_MAX)).await

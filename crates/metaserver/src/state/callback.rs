@@ -60,6 +60,9 @@ impl ClientState {
         op: CbArgOp,
     ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static + use<> {
         let sessions = self.sessions.of_client(client);
+        if let CbArgOp::RecallAny(_) = op {
+            self.sharing.note(client, self.machine.clock.monotonic());
+        }
         let metrics = std::sync::Arc::clone(&self.metrics);
         async move {
             let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Read delegations (RFC 8881, section 10.4): contended files, and delegation recall (CB_RECALL).
+//! Delegations (RFC 8881, section 10.4): contended files, and delegation recall (CB_RECALL).
 //!
 //! The state machine grants delegations in the reply to an OPEN, and refuses commands that conflict with
 //! them. This module recalls delegations, and then the refused command is proposed again, see
@@ -120,12 +120,8 @@ impl Delegations {
 /// True if a delegation may conflict with the command. The caller keeps such a command, to propose it again.
 pub(crate) fn may_conflict(command: &Command) -> bool {
     match command {
-        Command::Open(open) => {
-            open.access.contains(namespace::Share::WRITE)
-                || open.deny != namespace::Share::NONE
-                || matches!(open.target, namespace::OpenTarget::Create { truncate: true, .. })
-        }
-        Command::Link { .. }
+        Command::Open(_)
+        | Command::Link { .. }
         | Command::Remove { .. }
         | Command::Rename { .. }
         | Command::SetAttributes { .. }
@@ -183,6 +179,9 @@ impl ClientState {
             Next::Call => {
                 let held = read::state(&*self.machine.view()?, delegation.id)?;
                 let Some(State::Delegation(held)) = held else { return Ok(()) }; // returned meanwhile
+                if held.writes() {
+                    self.recall_closed_files_of(client);
+                }
                 let fh = self.machine.handle(Via::Export(held.export), inode, file.generation).into();
                 let args = RecallArgs { stateid: wire_stateid(delegation), truncate: false, fh };
                 // The recall ends with DELEGRETURN; the client's answer to CB_RECALL does not matter.

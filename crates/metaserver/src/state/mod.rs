@@ -14,6 +14,7 @@ pub(crate) mod lock_waiters;
 mod propose;
 pub(crate) mod recall;
 pub(crate) mod sessions;
+pub(crate) mod write_delegations;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use crate::state::lease::Leases;
 use crate::state::lock_waiters::LockWaiters;
 use crate::state::recall::{Granted, Recalls};
 use crate::state::sessions::Sessions;
+use crate::state::write_delegations::Sharing;
 
 /// In-memory state of a metaserver about clients, and the parts that it needs.
 pub(crate) struct ClientState {
@@ -43,6 +45,7 @@ pub(crate) struct ClientState {
     pub lock_waiters: LockWaiters,
     pub granted: Granted,
     pub delegations: Delegations,
+    pub sharing: Sharing,
     pub idle_layouts: IdleLayouts,
     pub brief_opens: BriefOpens,
     /// Notified when layouts, delegations or opens were returned.
@@ -64,6 +67,7 @@ impl ClientState {
             lock_waiters: LockWaiters::default(),
             granted: Granted::default(),
             delegations: Delegations::default(),
+            sharing: Sharing::default(),
             idle_layouts: IdleLayouts::default(),
             brief_opens: BriefOpens::default(),
             state_returned: Notify::new(),

@@ -26,3 +26,4 @@ mod three;
 mod truncations;
 mod unsettled;
 mod world;
+mod write_delegations;

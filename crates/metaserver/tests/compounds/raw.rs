@@ -291,6 +291,16 @@ impl Client {
             .map_or_else(|status| status, |results| results.last().map_or(Status::Ok, ResOp::status))
     }
 
+    /// SEQUENCE's status flags, with call-backs before the reply.
+    pub async fn flags_answering(&mut self, answer: impl Fn(&CbCompound) -> CbReply) -> u32 {
+        self.sequence += 1;
+        let sequence = self.sequence_op(0, self.sequence, false);
+        match self.raw.compound_answering(vec![sequence], answer).await.ops.remove(0) {
+            ResOp::Sequence(Ok(res)) => res.status_flags,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// SEQUENCE's status flags.
     pub async fn flags(&mut self) -> u32 {
         self.sequence += 1;
@@ -320,6 +330,7 @@ impl Client {
         self.open_how(owner, access, deny, OpenHow::Create(CreateHow::Unchecked(Box::default())), null(name))
     }
 
+    /// OPEN; one for writing wants no delegation, unless `access` says more.
     pub fn open_how(
         &self,
         owner: &'static str,
@@ -328,6 +339,8 @@ impl Client {
         openhow: OpenHow,
         claim: Claim,
     ) -> ArgOp {
+        let writes = access & open::SHARE_ACCESS_WRITE != 0 && access & 0xff00 == 0;
+        let access = if writes { access | open::WANT_NO_DELEG } else { access };
         ArgOp::Open(open::Args {
             seqid: 0,
             share_access: access,

@@ -10,8 +10,8 @@ use super::{Findings, marks, table};
 use crate::record::{AddressUse, Counters, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
-    ClientId, ClientRecord, DelegationState, Inode, InodeId, IoMode, OpenState, Reply, SessionRecord, Share,
-    Snapshots, Stage, State, StateCounts, StateId, Unsettled, VolumeId, keys, read,
+    ClientId, ClientRecord, Inode, InodeId, IoMode, OpenState, Reply, SessionRecord, Share, Snapshots, Stage,
+    State, StateCounts, StateId, Unsettled, VolumeId, keys, read,
 };
 
 pub(super) fn check(
@@ -43,7 +43,7 @@ pub(super) fn check(
             _ => None,
         };
         let inode = inodes.get(&state.inode()).or(of_snapshot.as_ref());
-        let revoked = matches!(state, State::Delegation(DelegationState { revoked: true, .. }));
+        let revoked = matches!(state, State::Delegation(delegation) if delegation.is_revoked());
         // Of a clone that was removed, the files are not shown any more.
         let origin = read::origin(view, state.inode().volume())?;
         let is_left = removed.contains(&state.inode().volume())
@@ -257,6 +257,14 @@ fn indexes(
     for tag in [keys::OPENS, keys::LOCK_STATES, keys::LAYOUTS, keys::DELEGATIONS] {
         indexed.append(&mut table::<StateId>(view, tag, findings)?);
     }
+    let writes = |state: &&State| matches!(state, State::Delegation(delegation) if delegation.writes());
+    let writers: BTreeMap<Vec<u8>, ClientId> = states
+        .values()
+        .filter(writes)
+        .map(|state| (keys::write_delegation(state.inode()), state.client()))
+        .collect();
+    let listed = table::<ClientId>(view, keys::WRITE_DELEGATIONS, findings)?;
+    findings.expect(listed == writers, || format!("write delegations are {writers:?}, listed {listed:?}"));
     findings.expect(indexed == by_inode, || format!("files have {indexed:02x?}, there are {by_inode:02x?}"));
     let counted = table::<u64>(view, keys::CLIENT_USES, findings)?;
     findings
@@ -291,7 +299,7 @@ fn shares(states: &[&State], left: &Left, findings: &mut Findings) {
     }
     let delegations: BTreeSet<(InodeId, ClientId)> = states
         .iter()
-        .filter(|state| matches!(state, State::Delegation(DelegationState { revoked: false, .. })))
+        .filter(|state| matches!(state, State::Delegation(delegation) if !delegation.is_revoked()))
         .map(|state| (state.inode(), state.client()))
         .collect();
     for state in states {
@@ -309,13 +317,20 @@ fn shares(states: &[&State], left: &Left, findings: &mut Findings) {
                 let delegated = delegations.contains(&(layout.inode, layout.client));
                 findings.expect(open || delegated, || format!("{layout:?} is under no open"));
             }
-            State::Delegation(delegation) if delegation.revoked => {}
+            State::Delegation(delegation) if delegation.is_revoked() => {}
             State::Delegation(delegation) => {
                 let others = opens.get(&delegation.inode).into_iter().flatten();
                 for other in others.filter(|open| open.client != delegation.client) {
-                    let conflict = other.access.contains(Share::WRITE) || other.deny.contains(Share::READ);
+                    let conflict = delegation.writes()
+                        || other.access.contains(Share::WRITE)
+                        || other.deny.contains(Share::READ);
                     findings.expect(!conflict, || format!("{delegation:?} conflicts with {other:?}"));
                 }
+                let of_file = (delegation.inode, ClientId(0))..=(delegation.inode, ClientId(u64::MAX));
+                let is_only = delegations.range(of_file).count() == 1;
+                findings.expect(!delegation.writes() || is_only, || {
+                    format!("{delegation:?} is not the only one")
+                });
             }
         }
     }

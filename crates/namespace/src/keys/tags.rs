@@ -37,6 +37,7 @@ pub(crate) const WRITE_LOCKS: u8 = 0x29;
 pub(crate) const READ_LOCKS_BY_END: u8 = 0x2a;
 pub(crate) const READ_LOCKS_BY_START: u8 = 0x2b;
 pub(crate) const CONTENDED: u8 = 0x2c;
+pub(crate) const WRITE_DELEGATIONS: u8 = 0x2d;
 pub(crate) const DEFERRED: u8 = 0x30;
 pub(crate) const TRUNCATIONS: u8 = 0x31;
 pub(crate) const LEFTOVERS: u8 = 0x32;
@@ -75,7 +76,7 @@ pub(crate) const HIDDEN: u8 = 0x72;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All tags of the state machine.
-pub(crate) const TAGS: [u8; 70] = [
+pub(crate) const TAGS: [u8; 71] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -113,6 +114,7 @@ pub(crate) const TAGS: [u8; 70] = [
     READ_LOCKS_BY_END,
     READ_LOCKS_BY_START,
     CONTENDED,
+    WRITE_DELEGATIONS,
     DEFERRED,
     TRUNCATIONS,
     LEFTOVERS,

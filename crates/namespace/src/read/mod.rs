@@ -33,7 +33,7 @@ pub(crate) use snapshots::{own_objects, version_before};
 pub(crate) use states::{client_uses, is_returned, may_conflict};
 pub use states::{
     delegated, delegations, has_leftovers, has_room, has_state, in_use, layouts, opens, opens_of, revoked,
-    share_conflict, share_holders, state, states,
+    share_conflict, share_holders, state, states, write_delegation, write_delegations,
 };
 pub use volumes::{
     charged, removed_volumes, room_bytes, rooms, usage, usages, volume, volume_lives, volumes,

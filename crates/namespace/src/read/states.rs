@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
-use super::{any_key, client, collect, scan_keys};
+use super::{any_key, client, collect, scan_keys, some_keys};
 use crate::record::{LeftLayouts, Use, get};
 use crate::states::use_of;
 use crate::{
@@ -119,7 +119,33 @@ pub fn layouts(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid
     Ok(layouts)
 }
 
-/// Read delegations of a file, without revoked ones.
+/// Client with the write delegation of a file, whose data and attributes it may have changed.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn write_delegation(view: &dyn View, inode: InodeId) -> Result<Option<ClientId>, StoreError> {
+    get(view, &keys::write_delegation(inode))
+}
+
+/// Files of a volume with write delegations, and their holders, at most `max`.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn write_delegations(
+    view: &dyn View,
+    volume: VolumeId,
+    max: usize,
+) -> Result<Vec<(InodeId, ClientId)>, StoreError> {
+    let (from, to) = keys::of_volume(keys::WRITE_DELEGATIONS, volume);
+    let mut files = Vec::new();
+    for key in some_keys(view, &from, &to, max)? {
+        let file = InodeId(keys::number(&key, 1));
+        files.extend(write_delegation(view, file)?.map(|client| (file, client)));
+    }
+    Ok(files)
+}
+
+/// Delegations of a file, without revoked ones.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.

@@ -166,7 +166,18 @@ impl Unsettled {
     }
 }
 
-/// Read delegation of one file of a client.
+/// Kind of a delegation. Builds before write delegations had a bool here, with the same bytes: true was revoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DelegationKind {
+    /// Its client opens the file for reading without a request. Several clients may have one.
+    Read,
+    /// It was revoked, and its client has not acknowledged that with FREE_STATEID yet.
+    Revoked,
+    /// Its client opens, reads and writes the file, and locks ranges of it, without a request. No other client has it open.
+    Write,
+}
+
+/// Delegation of one file of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationState {
     /// Its stateid.
@@ -175,10 +186,24 @@ pub struct DelegationState {
     pub client: ClientId,
     /// File; for a revoked delegation it may not exist any more.
     pub inode: InodeId,
-    /// True if it was revoked, and its client has not acknowledged that with FREE_STATEID yet.
-    pub revoked: bool,
+    /// Its kind.
+    pub kind: DelegationKind,
     /// Exported directory in the client's file handle: a recall uses the same handle.
     pub export: InodeId,
+}
+
+impl DelegationState {
+    /// True if it was revoked.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.kind == DelegationKind::Revoked
+    }
+
+    /// True if its client may write under it.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.kind == DelegationKind::Write
+    }
 }
 
 /// One locked range; its end and its set are in its key.

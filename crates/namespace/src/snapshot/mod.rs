@@ -75,7 +75,7 @@ pub struct History {
     pub kept: u64,
     /// Bytes of the objects that are kept for them, as `du` showed them.
     pub bytes: u128,
-    /// Time until which no layout to write is granted, so that a snapshot can be made.
+    /// Time until which no layout to write and no write delegation is granted, so that a snapshot can be made.
     pub quiet_until: Time,
     /// How often a snapshot was made or removed.
     pub changes: u64,

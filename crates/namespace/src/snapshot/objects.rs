@@ -296,10 +296,10 @@ fn remove(
     Ok(deferred::remove_objects(plan, id, generation, layout)?)
 }
 
-/// True if nothing can write to the files of a volume unseen: no layout to write is granted, those that were have been
-/// settled, and the data servers know the end of each that was revoked.
+/// True if nothing can write to the files of a volume unseen: no layout to write and no write delegation is granted, layouts
+/// that were have been settled, and the data servers know the end of each that was revoked.
 pub(super) fn is_quiet(plan: &Plan<'_>, volume: VolumeId) -> Result<bool, StoreError> {
-    for tag in [keys::UNSETTLED, keys::FENCES] {
+    for tag in [keys::UNSETTLED, keys::FENCES, keys::WRITE_DELEGATIONS] {
         let (from, to) = keys::of_volume(tag, volume);
         if !read::some_keys(plan.view(), &from, &to, 1)?.is_empty() {
             return Ok(false);

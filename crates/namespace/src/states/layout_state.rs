@@ -52,7 +52,7 @@ pub(crate) fn get_layout(
     }
     match &presented {
         State::Open(_) | State::Lock(_) => table::check_sequence(stateid, presented.stateid())?,
-        State::Delegation(state) if state.revoked => return Err(Error::DelegationRevoked.into()),
+        State::Delegation(state) if state.is_revoked() => return Err(Error::DelegationRevoked.into()),
         State::Delegation(_) => table::check_sequence(stateid, presented.stateid())?,
         State::Layout(_) => table::check_layout_sequence(stateid, presented.stateid())?,
     }

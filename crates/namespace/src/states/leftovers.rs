@@ -36,8 +36,8 @@ use crate::record::{LeftLayouts, LeftLocks, LeftRanges, LeftStates, decode};
 use crate::snapshot::rollback;
 use crate::volume::{quota, removal};
 use crate::{
-    ClientId, DelegationState, InodeId, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId, State, StateId,
-    VolumeId, keys, read, slot, snapshot,
+    ClientId, DelegationKind, DelegationState, InodeId, OpenState, RECORDS_OF_COMMAND_MAX, Reply, SessionId,
+    State, StateId, VolumeId, keys, read, slot, snapshot,
 };
 
 /// Removes as many leftovers as one command may.
@@ -183,7 +183,9 @@ pub(crate) fn remove_state(plan: &mut Plan<'_>, id: StateId) -> Result<(), Stop>
     match state {
         State::Lock(lock) => lock::end(plan, lock),
         State::Layout(layout) => layout_state::end(plan, layout, Ended::Revoked),
-        State::Delegation(DelegationState { revoked: true, .. }) => table::remove(plan, &state),
+        State::Delegation(DelegationState { kind: DelegationKind::Revoked, .. }) => {
+            table::remove(plan, &state)
+        }
         State::Open(_) | State::Delegation(_) => {
             table::remove(plan, &state)?;
             remove::discard_if_orphan(plan, state.inode())

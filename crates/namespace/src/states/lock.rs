@@ -141,7 +141,7 @@ pub(crate) fn free_state(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid
         State::Layout(_) => return Err(Error::BadStateid.into()),
         State::Delegation(delegation) => {
             table::check_sequence(stateid, delegation.stateid)?;
-            if !delegation.revoked {
+            if !delegation.is_revoked() {
                 return Err(Error::LocksHeld.into());
             }
         }

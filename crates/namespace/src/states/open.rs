@@ -69,7 +69,7 @@ fn open_as(plan: &mut Plan<'_>, open: &Open, kept: Option<Stateid>) -> Result<Re
         Target::New { dir, create } => {
             let (inode, dir) = create::make(plan, dir, create)?;
             let stateid = add(plan, inode.id, open, kept)?;
-            let delegation = delegation::grant(plan, &inode, open)?;
+            let delegation = delegation::grant(plan, &inode, open, true)?;
             Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), deferred: None, delegation })
         }
         Target::Known { inode, dir, made_by_it, truncation } => {
@@ -112,7 +112,7 @@ fn open_as(plan: &mut Plan<'_>, open: &Open, kept: Option<Stateid>) -> Result<Re
                 inode.data_changed(plan.now());
                 plan.put_inode(&inode)?;
             }
-            let delegation = delegation::grant(plan, &inode, open)?;
+            let delegation = delegation::grant(plan, &inode, open, false)?;
             Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, deferred, delegation })
         }
     }
@@ -244,12 +244,19 @@ pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     remove::discard_if_orphan(plan, open.inode)
 }
 
-/// True if the client of a state has its file open for writing, among the first opens checked. A client with
-/// more open-owners than a request checks must present the open for writing.
+/// True if the client of a state has its file open for writing, among the first opens checked, or has its write delegation.
+/// A client with more open-owners than a request checks must present the open for writing.
 pub(super) fn may_write(plan: &Plan<'_>, presented: &State) -> Result<bool, StoreError> {
-    let writes = |state: &State| matches!(state, State::Open(open) if open.access.contains(Share::WRITE));
+    let writes = |state: &State| match state {
+        State::Open(open) => open.access.contains(Share::WRITE),
+        State::Delegation(delegation) => delegation.writes(),
+        State::Lock(_) | State::Layout(_) => false,
+    };
     if writes(presented) {
         return Ok(true); // the usual case
+    }
+    if read::write_delegation(plan.view(), presented.inode())? == Some(presented.client()) {
+        return Ok(true);
     }
     let opens = keys::open(presented.inode(), presented.client(), &[]);
     for key in conflicts::first_keys(plan, &opens)?.0 {

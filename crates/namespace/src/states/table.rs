@@ -33,6 +33,11 @@ pub(super) fn insert(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
     plan.put(&keys::state(id), state)?;
     plan.mark(&keys::client_state(state.client(), id));
     plan.put(&index_key(state), &id)?;
+    if let State::Delegation(delegation) = state
+        && delegation.writes()
+    {
+        plan.put(&keys::write_delegation(delegation.inode), &delegation.client)?;
+    }
     plan.count(|counters| *counters.states.of(state) += 1)?;
     change_client_use(plan, None, Some(state))?;
     change_use(plan, None, Some(state))
@@ -51,6 +56,11 @@ pub(super) fn remove(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
     plan.delete(&keys::state(id));
     plan.delete(&keys::client_state(state.client(), id));
     plan.delete(&index_key(state));
+    if let State::Delegation(delegation) = state
+        && delegation.writes()
+    {
+        plan.delete(&keys::write_delegation(delegation.inode));
+    }
     plan.count(|counters| {
         let count = counters.states.of(state);
         *count = count.saturating_sub(1);
@@ -132,7 +142,7 @@ pub(crate) fn index_key(state: &State) -> Key {
         State::Open(open) => keys::open(open.inode, open.client, &open.owner),
         State::Lock(lock) => keys::lock_state(lock.inode, lock.client, &lock.owner),
         State::Layout(layout) => keys::layout(layout.inode, layout.client),
-        State::Delegation(state) if state.revoked => keys::revoked(state.client, state.stateid.id),
+        State::Delegation(state) if state.is_revoked() => keys::revoked(state.client, state.stateid.id),
         State::Delegation(state) => keys::delegation(state.inode, state.client),
     }
 }
@@ -173,7 +183,7 @@ pub(crate) fn use_of(state: &State) -> Use {
             let writing_layouts = u32::from(layout.mode == IoMode::ReadWrite);
             Use { layouts: 1, writing_layouts, ..Use::default() }
         }
-        State::Delegation(state) => Use { delegations: u32::from(!state.revoked), ..Use::default() },
+        State::Delegation(state) => Use { delegations: u32::from(!state.is_revoked()), ..Use::default() },
     }
 }
 

@@ -319,13 +319,13 @@ impl Picture {
                 Seen::Layout { stateid, client, inode, mode, recalled, times_set: layout.times_set },
             );
         }
-        for (id, PlainDelegation { client, inode, revoked }) in &plain.delegations {
-            let (client, inode, revoked) = (*client, *inode, *revoked);
+        for (id, PlainDelegation { client, inode, kind }) in &plain.delegations {
+            let (client, inode, kind) = (*client, *inode, *kind);
             let stateid = Stateid { sequence: 1, id: *id };
             let seen =
-                Seen::Delegation(DelegationState { stateid, client, inode, revoked, export: InodeId::ROOT });
+                Seen::Delegation(DelegationState { stateid, client, inode, kind, export: InodeId::ROOT });
             picture.states.insert(*id, seen);
-            if revoked {
+            if kind == DelegationKind::Revoked {
                 picture.revoked.push(client);
             } else {
                 let of_file = picture.delegations.entry(inode).or_default();

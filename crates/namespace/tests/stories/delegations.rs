@@ -37,7 +37,7 @@ fn a_reader_gets_a_delegation_with_its_open_and_other_readers_too() {
 fn no_delegation_of_a_file_that_somebody_writes_or_keeps_from_readers() {
     let mut w = World::new();
     let (a, b) = (w.client("a"), w.client("b"));
-    for path in ["/written", "/kept", "/laid out", "/asked for both"] {
+    for path in ["/written", "/kept", "/laid out"] {
         w.file(path);
     }
     w.open(b, "/written", BOTH).unwrap();
@@ -52,19 +52,6 @@ fn no_delegation_of_a_file_that_somebody_writes_or_keeps_from_readers() {
     w.layout(b, "/laid out", open, IoMode::ReadWrite).unwrap();
     w.apply(Command::OpenDowngrade { client: b, stateid: open, access: READ, deny: NONE }).unwrap();
     assert_eq!(w.open_delegated(a, "/laid out").unwrap().1, None);
-
-    let (dir, name) = w.split("/asked for both");
-    let target = OpenTarget::Name { dir, name };
-    let open = Open {
-        client: a,
-        owner: b"o".to_vec(),
-        target,
-        access: BOTH,
-        deny: NONE,
-        delegate: true,
-        export: InodeId::ROOT,
-    };
-    let Ok(Reply::Opened { delegation: None, .. }) = w.apply(Command::Open(open)) else { panic!() };
 }
 
 #[test]

@@ -32,4 +32,5 @@ mod space_used;
 mod unsettled;
 mod volumes;
 mod world;
+mod write_delegations;
 mod xattrs;

@@ -163,6 +163,12 @@ impl Replica {
         self.runner.run(work).await.map_err(ReplicaError::Failed)
     }
 
+    /// True if this member has space for commands that need some.
+    #[must_use]
+    pub fn has_capacity(&self) -> bool {
+        self.service.has_capacity()
+    }
+
     /// True if this member is the only voter: then its log has all acknowledged changes.
     #[must_use]
     pub fn is_alone(&self) -> bool {

@@ -55,6 +55,8 @@ impl Mount {
                     LayoutRecall::File(file) => self.recall(&file.fh.0, true),
                     LayoutRecall::FsId(_) | LayoutRecall::All => Err(Status::NoMatchingLayout),
                 }),
+                // What it needs least is none: it keeps all.
+                CbArgOp::RecallAny(_) => CbResOp::RecallAny(Ok(())),
                 CbArgOp::NotifyLock(_) => {
                     self.lock_is_free.notify_waiters();
                     CbResOp::NotifyLock(Ok(()))

@@ -176,9 +176,13 @@ impl Mount {
         let [_, ResOp::Open(Ok(opened)), ResOp::GetFh(Ok(got))] = &results[..] else { return Ok(None) };
         let (stateid, handle) = (opened.stateid, got.object.0.clone());
         let inode = FileHandle::open(&handle, &handle_key()).map_or(0, |file| file.inode);
-        if let Delegation::Read(delegation) = &opened.delegation {
-            let is_recalled = delegation.recall;
-            let held = Recallable { stateid: delegation.stateid, is_recalled, is_kept: false };
+        let delegation = match &opened.delegation {
+            Delegation::Read(delegation) => Some((delegation.stateid, delegation.recall)),
+            Delegation::Write(delegation) => Some((delegation.stateid, delegation.recall)),
+            Delegation::None | Delegation::NoneExt(_) => None,
+        };
+        if let Some((stateid, is_recalled)) = delegation {
+            let held = Recallable { stateid, is_recalled, is_kept: false };
             self.known().delegations.insert(handle.clone(), held);
             self.recalled.notify_one();
         }

@@ -29,9 +29,16 @@ pub(super) fn judge(view: &dyn View) -> Result<Vec<String>, StoreError> {
         }
         let delegations = read::delegations(view, *inode)?;
         for (client, delegation) in &delegations {
-            let writes = |open: &&OpenState| open.client != *client && open.access.intersects(Share::WRITE);
-            if let Some(open) = opens.iter().find(writes) {
+            let is_to_write =
+                matches!(read::state(view, delegation.id)?, Some(State::Delegation(held)) if held.writes());
+            let excluded = |open: &&OpenState| {
+                open.client != *client && (is_to_write || open.access.intersects(Share::WRITE))
+            };
+            if let Some(open) = opens.iter().find(excluded) {
                 findings.push(format!("{client:?} has the delegation {delegation:?} beside {open:?}"));
+            }
+            if is_to_write && delegations.len() > 1 {
+                findings.push(format!("of {inode:?} there are {delegations:?}, one of them to write"));
             }
         }
         let locks = read::locks(view, *inode)?;

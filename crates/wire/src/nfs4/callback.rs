@@ -4,7 +4,8 @@
 
 use super::result::{OpResult, failure};
 use super::{
-    FileHandle, FsId, LayoutIoMode, LayoutType, OP_ILLEGAL, OwnerName, SessionId, StateOwner, Stateid, Status,
+    Bitmap, FileHandle, FsId, LayoutIoMode, LayoutType, OP_ILLEGAL, OwnerName, SessionId, StateOwner,
+    Stateid, Status,
 };
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::{xdr_enum, xdr_struct, xdr_union};
@@ -92,6 +93,14 @@ xdr_struct! {
         pub target_highest_slotid: u32,
     }
 
+    /// CB_RECALL_ANY (section 20.6): the client is to give back what it needs least.
+    pub struct RecallAnyArgs {
+        /// Objects that it may keep.
+        pub objects_to_keep: u32,
+        /// Their kinds: bits of RCA4_TYPE_MASK.
+        pub type_mask: Bitmap,
+    }
+
     /// CB_NOTIFY_LOCK (section 20.11): a lock that was denied may be free now.
     pub struct NotifyLockArgs {
         /// The file.
@@ -111,6 +120,11 @@ xdr_union! {
         /// All files.
         3 => All,
     }
+}
+
+impl RecallAnyArgs {
+    /// RCA4_TYPE_MASK_WDATA_DLG: write delegations.
+    pub const WRITE_DELEGATIONS: Bitmap = Bitmap::of(&[1]);
 }
 
 impl LayoutRecall {
@@ -262,13 +276,13 @@ macro_rules! callbacks {
 callbacks! {
     4 "CB_RECALL" Recall RecallArgs => (),
     5 "CB_LAYOUTRECALL" LayoutRecall LayoutRecallArgs => (),
+    8 "CB_RECALL_ANY" RecallAny RecallAnyArgs => (),
     11 "CB_SEQUENCE" Sequence SequenceArgs => SequenceOk,
     13 "CB_NOTIFY_LOCK" NotifyLock NotifyLockArgs => (),
     ; known, but never decoded:
     3 "CB_GETATTR" GetAttr,
     6 "CB_NOTIFY" Notify,
     7 "CB_PUSH_DELEG" PushDeleg,
-    8 "CB_RECALL_ANY" RecallAny,
     9 "CB_RECALLABLE_OBJ_AVAIL" RecallableObjAvail,
     10 "CB_RECALL_SLOT" RecallSlot,
     12 "CB_WANTS_CANCELLED" WantsCancelled,

@@ -151,6 +151,9 @@ fn needs_record(view: &dyn View, open: &Open, file: &Inode) -> Result<bool, Stat
     if !read::in_use(view, file.id).map_err(store_failed)? {
         return Ok(false); // the usual case
     }
+    if read::write_delegation(view, file.id).map_err(store_failed)?.is_some() {
+        return Ok(true);
+    }
     let denied = read::share_conflict(view, file.id, open.access, None).map_err(store_failed)?;
     let own = read::opens_of(view, file.id, open.client).map_err(store_failed)?;
     Ok(denied || own.iter().any(|known| known.owner == open.owner))

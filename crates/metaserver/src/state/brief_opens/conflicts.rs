@@ -111,7 +111,7 @@ fn conflicts(command: &Command) -> bool {
         | Command::RemoveSnapshot { .. }
         | Command::DestroyClient { .. }
         | Command::LapseLease { .. } => true,
-        Command::Open(open) => open.deny != Share::NONE,
+        Command::Open(open) => excludes_others(open),
         Command::Create(_)
         | Command::Link { .. }
         | Command::SetAttributes { .. }
@@ -170,6 +170,13 @@ fn conflicts(command: &Command) -> bool {
     }
 }
 
+/// True if an OPEN may keep others from reading: it denies that, or may get a write delegation, which a creation gets only of a
+/// file that is new.
+fn excludes_others(open: &Open) -> bool {
+    let creates = matches!(open.target, OpenTarget::Create { .. });
+    open.deny != Share::NONE || open.delegate && open.access.intersects(Share::WRITE) && !creates
+}
+
 /// Client whose own brief opens are in the way of a command that does not conflict with others.
 fn client_of(command: &Command) -> Option<ClientId> {
     match command {
@@ -196,7 +203,7 @@ fn in_the_way(view: &dyn View, command: &Command) -> Option<InTheWay> {
         }
         Command::Open(open) => {
             let file = opened(view, open)?;
-            Some(match (open.deny == Share::NONE, file) {
+            Some(match (!excludes_others(open), file) {
                 (true, Some(file)) => InTheWay::Of(open.client, file), // the owner has one stateid for a file
                 (true, None) => InTheWay::Nothing,
                 (false, Some(file)) => InTheWay::File(file),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use namespace::{Command, Reply};
+use namespace::{Command, Open, Reply, Share};
 
 use crate::is_done;
 
@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 61] = [
+const COMMANDS: [&str; 62] = [
     "Create",
     "Link",
     "Remove",
@@ -40,6 +40,7 @@ const COMMANDS: [&str; 61] = [
     "RenewLease",
     "BackchannelCtl",
     "Open",
+    "WriteDelegation",
     "Close",
     "OpenDowngrade",
     "Lock",
@@ -136,6 +137,12 @@ impl Coverage {
             _ => format!("{command:?}").split([' ', '(', '{']).next().unwrap_or_default().to_string(),
         };
         *table.entry(what).or_default() += 1;
+        if let (Command::Open(Open { access, .. }), Reply::Opened { delegation: Some(_), .. }) =
+            (command, reply)
+            && access.contains(Share::WRITE)
+        {
+            *self.done.entry("WriteDelegation".into()).or_default() += 1;
+        }
     }
 
     pub fn assert_everything_happened(&self) {

@@ -230,7 +230,11 @@ impl Plain {
             DeferredKind::Remove => false,
         };
         let mut ops = self.deferred.values().filter(|op| op.inode.volume() == volume);
-        ops.any(is_unknown) || self.unsettled.keys().any(|file| file.volume() == volume)
+        let writes =
+            |held: &PlainDelegation| held.kind == DelegationKind::Write && held.inode.volume() == volume;
+        ops.any(is_unknown)
+            || self.unsettled.keys().any(|file| file.volume() == volume)
+            || self.delegations.values().any(writes)
     }
 
     /// Number in the names of the objects that a snapshot shows of a file; none while they are being truncated.
@@ -330,7 +334,7 @@ impl Plain {
         if !force && self.opens.values().any(|open| open.inode.volume() == volume) {
             return Err(Error::FilesOpen);
         }
-        let held = |held: &PlainDelegation| !held.revoked && held.inode.volume() == volume;
+        let held = |held: &PlainDelegation| !held.is_revoked() && held.inode.volume() == volume;
         if self.is_written(volume) || !force && self.delegations.values().any(held) {
             let quiet_until = Time { seconds: self.now.seconds + 10, ..self.now };
             self.histories.entry(volume).or_default().quiet_until = quiet_until;

@@ -143,6 +143,7 @@ impl Plain {
                 (inode, Some(dir), made, *truncate && !made && create.exists == Exists::Take)
             }
         };
+        let made = created;
         match self.node(inode)?.content {
             Content::File { .. } => {}
             Content::Directory { .. } => return Err(Error::IsDirectory),
@@ -157,7 +158,8 @@ impl Plain {
         };
         let holders: BTreeSet<ClientId> =
             self.opens.values().filter(conflict).map(|other| other.client).collect();
-        let conflict = truncated || open.access.0 & 2 != 0 || open.deny.0 & 1 != 0;
+        let conflict =
+            truncated || open.access.0 & 2 != 0 || open.deny.0 & 1 != 0 || self.writer(inode).is_some();
         let delegated = conflict && self.is_delegated_to_another(inode, Some(open.client));
         if open.deny.0 != 0 {
             let mut after = self.clone();
@@ -223,7 +225,7 @@ impl Plain {
         if delegated {
             return Ok(Reply::Delegated { inode });
         }
-        let delegation = self.delegate(inode, open);
+        let delegation = self.delegate(inode, open, made);
         Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, deferred, delegation })
     }
 
@@ -385,7 +387,7 @@ impl Plain {
         }
         if let Some(delegation) = self.delegations.get(&stateid.id).filter(|held| held.client == client) {
             Self::current(stateid, 1)?;
-            if !delegation.revoked {
+            if !delegation.is_revoked() {
                 return Err(Error::LocksHeld);
             }
             self.delegations.remove(&stateid.id);
@@ -422,7 +424,7 @@ impl Plain {
             if delegation.client != client || delegation.inode != inode {
                 return Err(Error::BadStateid);
             }
-            if delegation.revoked {
+            if delegation.is_revoked() {
                 return Err(Error::DelegationRevoked);
             }
             Self::current(stateid, 1).map(|()| true)?
@@ -435,7 +437,8 @@ impl Plain {
         let writes = |open: &PlainOpen| {
             open.client == client && open.inode == inode && open.access().contains(Share::WRITE)
         };
-        if mode == IoMode::ReadWrite && !self.opens.values().any(writes) {
+        let may_write = self.opens.values().any(writes) || self.writer(inode) == Some(client);
+        if mode == IoMode::ReadWrite && !may_write {
             return Err(Error::OpenMode);
         }
         if mode == IoMode::ReadWrite && self.node(inode)?.mode & 0o6000 != 0 {

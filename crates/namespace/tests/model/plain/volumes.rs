@@ -244,7 +244,7 @@ impl Plain {
         }
         self.locks.retain(|_, lock| lock.inode != id);
         self.opens.retain(|_, open| open.inode != id);
-        self.delegations.retain(|_, held| held.inode != id || held.revoked);
+        self.delegations.retain(|_, held| held.inode != id || held.is_revoked());
         self.contended.remove(&id);
     }
 }

@@ -650,6 +650,10 @@ pub fn cb_compound() -> CbCompound {
             recall(LayoutRecall::FsId(FsId { major: 1, minor: 2 })),
             recall(LayoutRecall::All),
             CbArgOp::Recall(RecallArgs { stateid: STATEID, truncate: true, fh: handle() }),
+            CbArgOp::RecallAny(RecallAnyArgs {
+                objects_to_keep: 3,
+                type_mask: RecallAnyArgs::WRITE_DELEGATIONS,
+            }),
             CbArgOp::NotifyLock(NotifyLockArgs { fh: handle(), lock_owner: owner() }),
             CbArgOp::Unsupported(12),
         ],

@@ -1,0 +1,159 @@
+//! Write delegations: of creators and of only openers.
+
+use namespace::*;
+
+use crate::world::*;
+
+impl World {
+    /// Opens a file by name, and wants a delegation.
+    fn open_for(&mut self, client: ClientId, owner: &str, path: &str, access: Share) -> Opened {
+        let (dir, name) = self.split(path);
+        self.opened(client, owner, OpenTarget::Name { dir, name }, access)
+    }
+
+    /// Makes a file with OPEN, or finds it.
+    fn open_created(&mut self, client: ClientId, path: &str) -> Opened {
+        let (dir, name) = self.split(path);
+        let create = create(dir, &name, NewNode::File(LAYOUT), Exists::Take);
+        self.opened(client, "owner", OpenTarget::Create { create, truncate: false }, BOTH)
+    }
+
+    fn opened(&mut self, client: ClientId, owner: &str, target: OpenTarget, access: Share) -> Opened {
+        let owner = owner.as_bytes().to_vec();
+        let (deny, delegate, export) = (NONE, true, InodeId::ROOT);
+        match self.apply(Command::Open(Open { client, owner, target, access, deny, delegate, export })) {
+            Ok(Reply::Opened { stateid, delegation, .. }) => Opened::Open(stateid, delegation),
+            Ok(Reply::Delegated { .. }) => Opened::Waits,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn writer(&self, path: &str) -> Option<ClientId> {
+        read::write_delegation(&*self.view(), self.id(path)).unwrap()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    Open(Stateid, Option<Stateid>),
+    /// A delegation is in the way.
+    Waits,
+}
+
+impl Opened {
+    fn open(self) -> Stateid {
+        let Opened::Open(open, _) = self else { panic!("it waits") };
+        open
+    }
+
+    fn delegation(self) -> Option<Stateid> {
+        let Opened::Open(_, delegation) = self else { panic!("it waits") };
+        delegation
+    }
+}
+
+#[test]
+fn the_creator_gets_one_and_others_wait_for_it_also_to_read() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    let made = w.open_created(a, "/f");
+    let delegation = made.delegation().expect("of a new file");
+    assert_eq!(w.writer("/f"), Some(a));
+    let held = w.state(delegation);
+    assert!(matches!(held, Some(State::Delegation(held)) if held.writes() && held.inode == w.id("/f")));
+    w.close(a, made.open()).unwrap();
+    assert_eq!(w.open_for(b, "o", "/f", READ), Opened::Waits);
+    assert_eq!(w.open_for(b, "o", "/f", WRITE), Opened::Waits);
+    // The client itself is in nobody's way.
+    let again = w.open_for(a, "o", "/f", READ);
+    assert_eq!(again.delegation(), None, "one is enough");
+    w.close(a, again.open()).unwrap();
+    w.return_delegation(a, delegation).unwrap();
+    assert_eq!(w.writer("/f"), None);
+    assert!(w.open_for(b, "o", "/f", READ).delegation().is_some());
+}
+
+#[test]
+fn an_only_opener_for_writing_gets_one_and_others_do_not() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    w.small_file("/f");
+    let reader = w.open(b, "/f", READ).unwrap();
+    let writer = w.open_for(a, "o", "/f", BOTH);
+    assert_eq!(writer.delegation(), None, "another client reads it");
+    w.close(b, reader).unwrap();
+    w.close(a, writer.open()).unwrap();
+    let first = w.open(a, "/f", READ).unwrap();
+    assert_eq!(
+        w.open_for(a, "o", "/f", WRITE).delegation(),
+        None,
+        "its client has opens that are known here"
+    );
+    w.close(a, first).unwrap();
+    // To the open that its owner has.
+    assert!(w.open_for(a, "o", "/f", BOTH).delegation().is_some());
+}
+
+#[test]
+fn a_creation_that_finds_the_file_gets_none() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.small_file("/f");
+    assert_eq!(w.open_created(a, "/f").delegation(), None);
+}
+
+/// ```text
+/// A makes /f, lays it out with its delegation, and loses the delegation    the layout goes, though /f is open
+/// ```
+#[test]
+fn the_layout_goes_with_a_write_delegation_that_is_lost() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let made = w.open_created(a, "/f");
+    let delegation = made.delegation().expect("of a new file");
+    let (client, inode, stateid, mode) = (a, w.id("/f"), delegation, IoMode::ReadWrite);
+    let made_objects = Some(Placed { layout: LAYOUT, epoch: 1 });
+    let get = Command::LayoutGet {
+        client,
+        inode,
+        stateid,
+        mode,
+        made: made_objects,
+        version: 0,
+        export: InodeId::ROOT,
+    };
+    w.apply(get).expect("lays out");
+    w.apply(Command::DelegationRevoke { client: a, delegation: delegation.id }).unwrap();
+    assert_eq!(read::layouts(&*w.view(), inode).unwrap(), []);
+    assert!(w.state(made.open()).is_some(), "it stays open");
+    assert_eq!(w.writer("/f"), None);
+    assert_eq!(w.findings(), Vec::<String>::new());
+}
+
+#[test]
+fn near_a_limit_there_is_none() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let limits = |bytes_hard| Limits { bytes_hard, ..Limits::default() };
+    let set = |limits| Command::SetLimits { volume: VolumeId::FIRST, subject: Subject::Volume, limits };
+    w.apply(set(limits(1 << 30))).unwrap();
+    w.small_file("/other");
+    w.write_small("/other", 0, "some").expect("writes");
+    assert_eq!(w.open_created(a, "/near").delegation(), None);
+    w.apply(set(limits(2 << 30))).unwrap();
+    assert!(w.open_created(a, "/far").delegation().is_some());
+}
+
+#[test]
+fn a_snapshot_waits_until_all_are_back_and_none_is_granted_meanwhile() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let delegation = w.open_created(a, "/f").delegation().expect("of a new file");
+    let make = |w: &mut World| w.apply(Command::MakeSnapshot { volume: VolumeId::FIRST, name: b"s".into() });
+    assert_eq!(make(&mut w), Ok(Reply::Snapshot { made: None }));
+    assert_eq!(read::write_delegations(&*w.view(), VolumeId::FIRST, 9).unwrap(), [(w.id("/f"), a)]);
+    assert_eq!(w.open_created(a, "/g").delegation(), None);
+    w.return_delegation(a, delegation).unwrap();
+    assert!(matches!(make(&mut w), Ok(Reply::Snapshot { made: Some(_) })));
+    assert!(w.open_created(a, "/h").delegation().is_some());
+}
