@@ -105,6 +105,9 @@ settings! {
     /// Whether metaservers read under a lease of the leader; false where the clock of a paused virtual
     /// machine stands still.
     read_leases: bool = "true", boolean;
+    /// Whether a client that is the only one to write a file opens, locks and closes it without a call; close() then leaves
+    /// the last 64 KiB to be written a moment later.
+    write_delegations: bool = "true", boolean;
     /// TCP port at which metaservers answer machines that boot from images, by HTTP; 0: they do not.
     boot_http_port: u16 = "0", |text| number_between(text, 0, 65_535).map(|port| port as u16);
     /// UDP port at which they answer firmware that asks for its first file, by TFTP, which is 69; 0: they do not.

@@ -212,7 +212,7 @@ fn goes_on_alone(command: &Command) -> bool {
 fn is_limited(command: &Command) -> bool {
     matches!(
         command,
-        Command::Create(_) | Command::Open(_) | Command::WriteInline { .. } | Command::SetAttributes { .. }
+        Command::Create(_) | Command::Open(_) | Command::OpenOrDelegate(_) | Command::WriteInline { .. } | Command::SetAttributes { .. }
     )
 }
 
@@ -324,6 +324,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
 
         Command::Open(open) => open::open(plan, open),
         Command::KeepOpen { open, stateid } => open::keep(plan, open, *stateid),
+        Command::OpenOrDelegate(open) => open::open_or_delegate(plan, open),
         Command::Close { client, stateid } => open::close(plan, *client, *stateid),
         Command::OpenDowngrade { client, stateid, access, deny } => {
             open::downgrade(plan, *client, *stateid, *access, *deny)

@@ -122,7 +122,8 @@ impl History {
         match self.log.get(&index) {
             None => {
                 self.note(now_ms, || format!("member {member} applies {index}: {proposal:?} -> {reply:?}"));
-                if let (Command::Open(open), Reply::Opened { created: true, .. }) = (&proposal.command, reply)
+                if let Command::Open(open) | Command::OpenOrDelegate(open) = &proposal.command
+                    && let Reply::Opened { created: true, .. } = reply
                     && let OpenTarget::Create { create, .. } = &open.target
                 {
                     self.made.push((now_ms, create.name.clone()));

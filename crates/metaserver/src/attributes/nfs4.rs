@@ -2,7 +2,7 @@
 
 use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, SetAttributes, Time};
 use store::View;
-use wire::nfs4::fattr::{ChangeAttrType, SetTime, ThresholdItem};
+use wire::nfs4::fattr::{ChangeAttrType, OpenArguments, SetTime, ThresholdItem};
 use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr};
 
 use crate::attributes::Attributes;
@@ -98,7 +98,19 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::CHANGE_ATTR_TYPE,
     attr::MODE_UMASK,
     attr::XATTR_SUPPORT,
+    attr::OPEN_ARGUMENTS,
 ]);
+
+/// Arguments of OPEN (RFC 9754, section 4.1). A client with a delegation opens the file by itself, also for the first time.
+const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
+    share_access: Bitmap::of(&[1, 2, 3]),
+    share_deny: Bitmap::of(&[0, 1, 2, 3]),
+    // Any, none, cancel; a delegation in the place of an open.
+    share_access_want: Bitmap::of(&[3, 4, 5, 21]),
+    // By name and by handle, also under a delegation.
+    open_claim: Bitmap::of(&[0, 2, 4, 5]),
+    create_mode: Bitmap::of(&[0, 1, 2, 3]),
+};
 
 /// Attributes that SETATTR can set.
 const SETTABLE: Bitmap = Bitmap::of(&[
@@ -386,6 +398,7 @@ fn of_inode(inode: &Inode) -> Fattr {
         suppattr_exclcreat: Some(SETTABLE_NEW),
         clone_blksize: Some(CLONE_BLOCK_BYTES),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
+        open_arguments: Some(OPEN_ARGUMENTS),
         ..Fattr::default()
     }
 }

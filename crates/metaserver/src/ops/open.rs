@@ -9,7 +9,7 @@ use namespace::{
 };
 use store::View;
 use wire::nfs4::open::{
-    Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_MAY_NOTIFY_LOCK,
+    Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_MAY_NOTIFY_LOCK, RESULT_NO_OPEN_STATEID,
     RESULT_PRESERVE_UNLINKED, ReadDelegation, ResOk, SHARE_ACCESS_READ, WANT_ANY_DELEG, WANT_CANCEL,
     WANT_NO_DELEG, WANT_NO_PREFERENCE, WANT_READ_DELEG, WANT_WRITE_DELEG, WhyNone, WhyOther, WriteDelegation,
 };
@@ -57,6 +57,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         access,
         deny: deny_share(args.share_deny)?,
         delegate: wants_delegation(server, context, &args),
+        or_delegate: args.wants_no_open(),
         wants_none: matches!(args.want(), WANT_NO_PREFERENCE | WANT_NO_DELEG | WANT_CANCEL),
         under: None,
     };
@@ -122,13 +123,15 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     context.state.set_current(&inode, via);
     // GETATTR of this compound need not ask again.
     context.state.observed = whole.filter(|asked| *asked == inode.id && !created);
+    let has_open = delegation != Some(stateid);
     let stateid = wire_stateid(stateid);
     context.state.set_stateid(stateid);
+    // Also while the client has no back channel: see `lock_waiters`.
+    let rflags = RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED | RESULT_MAY_NOTIFY_LOCK;
     Ok(ResOk {
-        stateid,
+        stateid: if has_open { stateid } else { nfs4::Stateid::ANONYMOUS },
         cinfo: dir.map_or(ChangeInfo { atomic: true, before: 0, after: 0 }, change_info),
-        // Also while the client has no back channel: see `lock_waiters`.
-        rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED | RESULT_MAY_NOTIFY_LOCK,
+        rflags: if has_open { rflags } else { rflags | RESULT_NO_OPEN_STATEID },
         attrset: if created { attrset } else { attrset.intersection(&TRUNCATION) },
         delegation: match delegation {
             Some(stateid) => delegation_of(access, wire_stateid(stateid)),
@@ -196,7 +199,9 @@ fn wants_delegation(server: &Metaserver, context: &Context, args: &Args) -> bool
         return true;
     }
     let (client, now) = (ClientId(session.client()), server.machine.clock.monotonic());
-    !server.state.sharing.is_recent(client, now) && server.machine.replica.has_capacity()
+    server.cluster.settings().write_delegations
+        && !server.state.sharing.is_recent(client, now)
+        && server.machine.replica.has_capacity()
 }
 
 /// The delegation that a client got with an OPEN of this access.
@@ -263,6 +268,8 @@ struct Opener<'a> {
     deny: Share,
     /// True if a delegation is useful to the client.
     delegate: bool,
+    /// True if a delegation may take the place of the open.
+    or_delegate: bool,
     /// True if the client asks for no delegation in particular.
     wants_none: bool,
     /// Delegation under which the client did the open.
@@ -277,7 +284,8 @@ impl Opener<'_> {
         let now = self.server.machine.clock.monotonic();
         let contended = |inode| self.server.state.delegations.is_contended(inode, now);
         let delegate = self.delegate && !file.is_some_and(contended);
-        Command::Open(Open { client, owner, target, access, deny, delegate, export: self.user.export })
+        let open = Open { client, owner, target, access, deny, delegate, export: self.user.export };
+        if delegate && self.or_delegate { Command::OpenOrDelegate(open) } else { Command::Open(open) }
     }
 
     /// Checks that the delegation of the open is a delegation of this file.

@@ -121,6 +121,7 @@ impl Delegations {
 pub(crate) fn may_conflict(command: &Command) -> bool {
     match command {
         Command::Open(_)
+        | Command::OpenOrDelegate(_)
         | Command::Link { .. }
         | Command::Remove { .. }
         | Command::Rename { .. }

@@ -28,7 +28,7 @@ impl ClientState {
                 reply => return Ok(reply),
             };
             let caller = match &command {
-                Command::Open(open) => Some(open.client),
+                Command::Open(open) | Command::OpenOrDelegate(open) => Some(open.client),
                 _ => self.client_of(request)?,
             };
             self.recall_delegations(inode, caller).await?;

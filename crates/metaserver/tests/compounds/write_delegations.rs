@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use namespace::{VolumeId, read};
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, RecallAnyArgs};
-use wire::nfs4::open::{CreateHow, Delegation, OpenHow, SpaceLimit, WriteDelegation};
+use wire::nfs4::open::{
+    Claim, CreateHow, Delegation, OpenHow, RESULT_NO_OPEN_STATEID, SpaceLimit, WriteDelegation,
+};
 use wire::nfs4::{ArgOp, Bitmap, FileHandle, ResOp, StableHow, Stateid, Status, attr};
 use wire::nfs4::{close, delegreturn, getattr, readdir, sequence, setattr, verify, write};
 
@@ -18,6 +20,7 @@ const READ: u32 = 1;
 const BOTH: u32 = 3;
 const WANT_WRITE: u32 = 0x200;
 const WANT_ANY: u32 = 0x300;
+const NO_OPEN: u32 = 0x20_0000;
 /// What a client has written under its delegation, and nobody knows yet.
 const UNWRITTEN: &[u8] = b"written later";
 
@@ -265,4 +268,46 @@ async fn one_that_is_not_given_back_is_revoked() {
     assert_ne!(ash.flags_answering(obeys).await & sequence::RECALLABLE_STATE_REVOKED, 0);
     assert_eq!(ash.status(vec![putfh(&file), write_by(delegation.stateid)]).await, Status::DelegRevoked);
     assert_eq!(holders(&world), 0);
+}
+
+/// ```text
+/// ash make /f, and a delegation is enough for it    -> no open stateid; write and read by the delegation
+/// ash opens it for a recall                         -> an open; delegreturn
+/// ash make /g, elm has used its files               -> no delegation, but an open
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delegation_takes_the_place_of_an_open() {
+    let world = World::seeing().await;
+    let (mut ash, mut elm) = (Client::mount(&world, "ash").await, Client::mount(&world, "elm").await);
+    let asked = Bitmap::of(&[attr::OPEN_ARGUMENTS]);
+    let results = ash.ok(vec![ArgOp::PutRootFh, ArgOp::GetAttr(getattr::Args { attr_request: asked })]).await;
+    let ResOp::GetAttr(Ok(told)) = &results[1] else { panic!("{results:?}") };
+    let arguments = told.attrs.open_arguments.expect("it is told");
+    assert!(arguments.share_access_want.contains(21), "OPEN_ARGS_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION");
+
+    let create = || OpenHow::Create(CreateHow::Unchecked(Box::default()));
+    let opens = ash.open_how("o", BOTH | NO_OPEN, 0, create(), null("f"));
+    let ops = vec![ArgOp::PutRootFh, opens, ArgOp::GetFh, write_by(Stateid::CURRENT)];
+    let results = ash.ok(ops).await;
+    let [_, ResOp::Open(Ok(opened)), ResOp::GetFh(Ok(file)), _] = &results[..] else { panic!("{results:?}") };
+    assert_ne!(opened.rflags & RESULT_NO_OPEN_STATEID, 0);
+    assert_eq!(opened.stateid, Stateid::ANONYMOUS);
+    let Delegation::Write(delegation) = opened.delegation.clone() else { panic!("{opened:?}") };
+    let file = file.object.clone();
+    ash.ok(vec![putfh(&file), read_by(delegation.stateid)]).await;
+    let reads = elm.open_how("o", READ, 0, OpenHow::NoCreate, null("f"));
+    let gives = async {
+        is_recalled(&mut ash, &file, true).await;
+        let told = ash.open_how("o", BOTH, 0, OpenHow::NoCreate, Claim::DelegCurFh(delegation.stateid));
+        let results = ash.ok(vec![putfh(&file), told]).await;
+        let ResOp::Open(Ok(opened)) = &results[1] else { panic!("{results:?}") };
+        assert_eq!(opened.rflags & RESULT_NO_OPEN_STATEID, 0);
+        ash.ok(vec![putfh(&file), returned(delegation.stateid)]).await;
+        ash.ok(vec![putfh(&file), closed(opened.stateid)]).await;
+    };
+    tokio::join!(elm.ok(vec![ArgOp::PutRootFh, reads, read_by(Stateid::CURRENT)]), gives);
+    let opens = ash.open_how("o", BOTH | NO_OPEN, 0, create(), null("g"));
+    let results = ash.ok(vec![ArgOp::PutRootFh, opens]).await;
+    let ResOp::Open(Ok(opened)) = &results[1] else { panic!("{results:?}") };
+    assert_eq!((opened.rflags & RESULT_NO_OPEN_STATEID, &opened.delegation), (0, &Delegation::None));
 }

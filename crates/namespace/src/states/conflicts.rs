@@ -49,6 +49,11 @@ impl InTheWay {
         self.unseen = true;
     }
 
+    /// True if no client is in the way.
+    pub fn is_empty(&self) -> bool {
+        self.lapsed.is_empty() && !self.unseen
+    }
+
     /// True if the request has to be repeated: see [`InTheWay::end_some`].
     pub fn is_crowd(&self) -> bool {
         self.unseen || self.lapsed.len() > LAPSED_AT_ONCE_MAX

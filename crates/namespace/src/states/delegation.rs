@@ -63,12 +63,13 @@ fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Resul
 }
 
 /// Grants a delegation of the file to the client that has just opened it, if it wants one and no other client is in the way.
-/// `made`: the file is new.
+/// `made`: the file is new; `opens`: 1, or 0 if the delegation is in the place of the open.
 pub(super) fn grant(
     plan: &mut Plan<'_>,
     file: &Inode,
     open: &Open,
     made: bool,
+    opens: u32,
 ) -> Result<Option<Stateid>, Stop> {
     let (client, inode) = (open.client, file.id);
     // Of a snapshot: an open under a delegation is not known here, and an open file keeps the snapshot.
@@ -81,7 +82,7 @@ pub(super) fn grant(
     let is_free = match kind {
         // A client after OPEN_DOWNGRADE may still write through its layout.
         DelegationKind::Read => uses.writing == 0 && uses.denying_read == 0 && uses.writing_layouts == 0,
-        _ => is_sole(&uses) && may_write_later(plan, file, open, made)?,
+        _ => is_sole(&uses, opens) && may_write_later(plan, file, open, made)?,
     };
     // One that has ended may still write, too.
     if !is_free || epoch::is_unfenced(plan, inode)? || is_contended(plan, inode)? {
@@ -98,9 +99,9 @@ pub(super) fn grant(
     Ok(Some(stateid))
 }
 
-/// True if the file has one open, and nothing else.
-fn is_sole(uses: &Use) -> bool {
-    uses.opens == 1 && uses.layouts == 0 && uses.delegations == 0
+/// True if the file has so many opens, and nothing else.
+fn is_sole(uses: &Use, opens: u32) -> bool {
+    uses.opens == opens && uses.layouts == 0 && uses.delegations == 0
 }
 
 /// True if an only opener may write later than it closes the file.

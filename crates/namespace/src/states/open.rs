@@ -22,23 +22,39 @@ enum Target<'a> {
     New { dir: Inode, create: &'a Create },
 }
 
+/// Record of an open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Record {
+    /// A new one.
+    New,
+    /// None, if there is a delegation.
+    OrDelegation,
+    /// One with this stateid.
+    Kept(Stateid),
+}
+
 pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
-    open_as(plan, open, None)
+    open_as(plan, open, Record::New)
+}
+
+/// Opens a file, or grants a delegation under which its client opens it by itself.
+pub(crate) fn open_or_delegate(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
+    open_as(plan, open, Record::OrDelegation)
 }
 
 /// Keeps an open that was in the leader's memory, with its stateid.
 pub(crate) fn keep(plan: &mut Plan<'_>, open: &Open, stateid: Stateid) -> Result<Reply, Stop> {
-    open_as(plan, open, Some(stateid))
+    open_as(plan, open, Record::Kept(stateid))
 }
 
-fn open_as(plan: &mut Plan<'_>, open: &Open, kept: Option<Stateid>) -> Result<Reply, Stop> {
+fn open_as(plan: &mut Plan<'_>, open: &Open, record: Record) -> Result<Reply, Stop> {
     if !read::client(plan.view(), open.client)?.is_some_and(|client| client.confirmed) {
         return Err(Error::StaleClient.into());
     }
     check_shares(open.access, open.deny)?;
     let may_be_brief =
         matches!(open.target, OpenTarget::Inode(_)) && open.deny == Share::NONE && !open.delegate;
-    if kept.is_some() && !may_be_brief {
+    if matches!(record, Record::Kept(_)) && !may_be_brief {
         return Err(Error::Invalid.into());
     }
     table::check_room(plan, open.client)?;
@@ -68,8 +84,13 @@ fn open_as(plan: &mut Plan<'_>, open: &Open, kept: Option<Stateid>) -> Result<Re
     match target {
         Target::New { dir, create } => {
             let (inode, dir) = create::make(plan, dir, create)?;
-            let stateid = add(plan, inode.id, open, kept)?;
-            let delegation = delegation::grant(plan, &inode, open, true)?;
+            let (stateid, delegation) = match delegated_instead(plan, &inode, open, record, true)? {
+                Some(delegation) => (delegation, Some(delegation)),
+                None => {
+                    let stateid = add(plan, inode.id, open, record)?;
+                    (stateid, delegation::grant(plan, &inode, open, true, 1)?)
+                }
+            };
             Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), deferred: None, delegation })
         }
         Target::Known { inode, dir, made_by_it, truncation } => {
@@ -101,9 +122,17 @@ fn open_as(plan: &mut Plan<'_>, open: &Open, kept: Option<Stateid>) -> Result<Re
                 }
             }
             delegation::check_open(plan, inode.id, open, truncation)?;
+            if let Record::OrDelegation = record
+                && !truncation
+                && lapsed.is_empty()
+                && let Some(stateid) = delegated_instead(plan, &inode, open, record, false)?
+            {
+                let (deferred, delegation) = (None, Some(stateid));
+                return Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, deferred, delegation });
+            }
             // The new open is added first, so that a file without a name that only lapsed clients had open
             // stays.
-            let stateid = add(plan, inode.id, open, kept)?;
+            let stateid = add(plan, inode.id, open, record)?;
             lapsed.end(plan)?;
             let mut inode = plan.inode(inode.id)?; // the end of a writer fences the file
             let mut deferred = None;
@@ -112,10 +141,25 @@ fn open_as(plan: &mut Plan<'_>, open: &Open, kept: Option<Stateid>) -> Result<Re
                 inode.data_changed(plan.now());
                 plan.put_inode(&inode)?;
             }
-            let delegation = delegation::grant(plan, &inode, open, false)?;
+            let delegation = delegation::grant(plan, &inode, open, false, 1)?;
             Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, deferred, delegation })
         }
     }
+}
+
+/// Grants a delegation in the place of an open, if the owner has none of the file and the caller takes it.
+fn delegated_instead(
+    plan: &mut Plan<'_>,
+    file: &Inode,
+    open: &Open,
+    record: Record,
+    made: bool,
+) -> Result<Option<Stateid>, Stop> {
+    let is_open = || plan.view().get(&keys::open(file.id, open.client, &open.owner));
+    if record != Record::OrDelegation || !made && is_open()?.is_some() {
+        return Ok(None);
+    }
+    delegation::grant(plan, file, open, made, 0)
 }
 
 /// Returns the clients with conflicting share reservations, all of which have lapsed.
@@ -146,14 +190,14 @@ fn in_the_way(plan: &Plan<'_>, inode: InodeId, open: &Open) -> Result<InTheWay, 
 }
 
 /// Adds to the owner's open of the file, or makes a new open.
-fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open, kept: Option<Stateid>) -> Result<Stateid, Stop> {
+fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open, record: Record) -> Result<Stateid, Stop> {
     let known: Option<StateId> = get(plan.view(), &keys::open(inode, open.client, &open.owner))?;
     let known = match known {
         Some(id) => read::state(plan.view(), id)?,
         None => None,
     };
     let opened = pair(open.access, open.deny);
-    if let Some(given) = kept {
+    if let Record::Kept(given) = record {
         return add_brief(plan, inode, open, given, known);
     }
     if let Some(State::Open(mut state)) = known {

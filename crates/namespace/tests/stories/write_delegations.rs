@@ -19,9 +19,11 @@ impl World {
     }
 
     fn opened(&mut self, client: ClientId, owner: &str, target: OpenTarget, access: Share) -> Opened {
-        let owner = owner.as_bytes().to_vec();
-        let (deny, delegate, export) = (NONE, true, InodeId::ROOT);
-        match self.apply(Command::Open(Open { client, owner, target, access, deny, delegate, export })) {
+        self.opened_by(Command::Open(wanting(client, owner, target, access)))
+    }
+
+    fn opened_by(&mut self, open: Command) -> Opened {
+        match self.apply(open) {
             Ok(Reply::Opened { stateid, delegation, .. }) => Opened::Open(stateid, delegation),
             Ok(Reply::Delegated { .. }) => Opened::Waits,
             other => panic!("{other:?}"),
@@ -31,6 +33,12 @@ impl World {
     fn writer(&self, path: &str) -> Option<ClientId> {
         read::write_delegation(&*self.view(), self.id(path)).unwrap()
     }
+}
+
+/// An OPEN that wants a delegation.
+fn wanting(client: ClientId, owner: &str, target: OpenTarget, access: Share) -> Open {
+    let owner = owner.as_bytes().to_vec();
+    Open { client, owner, target, access, deny: NONE, delegate: true, export: InodeId::ROOT }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,4 +164,41 @@ fn a_snapshot_waits_until_all_are_back_and_none_is_granted_meanwhile() {
     w.return_delegation(a, delegation).unwrap();
     assert!(matches!(make(&mut w), Ok(Reply::Snapshot { made: Some(_) })));
     assert!(w.open_created(a, "/h").delegation().is_some());
+}
+
+/// ```text
+/// A makes /f, and takes a delegation for an open     no open; others wait
+/// A opens it by name, with the delegation             an open
+/// ```
+#[test]
+fn a_delegation_takes_the_place_of_an_open() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    let (dir, name) = w.split("/f");
+    let made = create(dir, &name, NewNode::File(LAYOUT), Exists::Take);
+    let target = OpenTarget::Create { create: made, truncate: false };
+    let Opened::Open(open, delegation) = w.opened_by(Command::OpenOrDelegate(wanting(a, "o", target, BOTH))) else {
+        panic!()
+    };
+    assert_eq!(delegation, Some(open), "there is no other stateid");
+    assert_eq!(read::opens(&*w.view(), w.id("/f")).unwrap(), []);
+    assert_eq!(w.open_for(b, "o", "/f", READ), Opened::Waits);
+    // What its client opened by itself is told before the delegation goes back.
+    let told = w.open(a, "/f", BOTH).unwrap();
+    w.return_delegation(a, open).unwrap();
+    w.remove("/f").unwrap();
+    assert!(w.state(told).is_some());
+    w.close(a, told).unwrap();
+
+    // For reading, too; beside an open that its owner has, and without a delegation, there is an open.
+    w.small_file("/g");
+    let inode = w.id("/g");
+    let again = |access| Command::OpenOrDelegate(wanting(a, "o", OpenTarget::Inode(inode), access));
+    let Opened::Open(read, Some(delegation)) = w.opened_by(again(READ)) else { panic!() };
+    assert_eq!(read, delegation);
+    let Opened::Open(open, None) = w.opened_by(again(BOTH)) else { panic!() };
+    assert_eq!(read::opens(&*w.view(), inode).unwrap(), [open.id]);
+    let Opened::Open(more, None) = w.opened_by(again(BOTH)) else { panic!() };
+    assert_eq!((more.id, more.sequence), (open.id, open.sequence + 1));
+    assert_eq!(w.findings(), Vec::<String>::new());
 }

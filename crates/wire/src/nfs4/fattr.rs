@@ -188,6 +188,8 @@ attributes! {
     81 MODE_UMASK mode_umask: ModeUmask,
     /// True if extended attributes are supported (RFC 8276).
     82 XATTR_SUPPORT xattr_support: bool,
+    /// Arguments of OPEN that the server knows (RFC 9754, section 4).
+    86 OPEN_ARGUMENTS open_arguments: OpenArguments,
 }
 
 /// Hints of a [`ThresholdItem`], in the order of its list.
@@ -248,6 +250,23 @@ xdr_struct! {
         pub mode: u32,
         /// Bits that the umask clears.
         pub umask: u32,
+    }
+}
+
+xdr_struct! {
+    /// open_arguments4 (RFC 9754, section 4.1): values, or numbers of bits, that the arguments of OPEN may have.
+    #[derive(Copy, Hash)]
+    pub struct OpenArguments {
+        /// Values of share_access.
+        pub share_access: Bitmap,
+        /// Values of share_deny.
+        pub share_deny: Bitmap,
+        /// What may be wanted: the second byte of share_access, and numbers of its higher bits.
+        pub share_access_want: Bitmap,
+        /// Claims.
+        pub open_claim: Bitmap,
+        /// Modes of creation.
+        pub create_mode: Bitmap,
     }
 }
 

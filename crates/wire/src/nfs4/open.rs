@@ -43,11 +43,15 @@ pub const WANT_CANCEL: u32 = 0x500;
 pub const WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL: u32 = 0x1_0000;
 /// share_access: push a delegation when no conflict is left.
 pub const WANT_PUSH_DELEG_WHEN_UNCONTENDED: u32 = 0x2_0000;
+/// share_access: a delegation may take the place of an open (RFC 9754, section 5).
+pub const WANT_OPEN_XOR_DELEGATION: u32 = 0x20_0000;
 
 /// rflags: byte-range locks have POSIX semantics.
 pub const RESULT_LOCKTYPE_POSIX: u32 = 4;
 /// rflags: a removed file keeps its data until its last close.
 pub const RESULT_PRESERVE_UNLINKED: u32 = 8;
+/// rflags: there is no open stateid, but a delegation (RFC 9754, section 5).
+pub const RESULT_NO_OPEN_STATEID: u32 = 0x10;
 /// rflags: the server may send CB_NOTIFY_LOCK.
 pub const RESULT_MAY_NOTIFY_LOCK: u32 = 0x20;
 
@@ -105,6 +109,12 @@ impl Args {
     #[must_use]
     pub fn access(&self) -> u32 {
         self.share_access & SHARE_ACCESS_BOTH
+    }
+
+    /// True if a delegation may take the place of an open.
+    #[must_use]
+    pub fn wants_no_open(&self) -> bool {
+        self.share_access & WANT_OPEN_XOR_DELEGATION != 0
     }
 
     /// Requested delegation: one of [`WANT_READ_DELEG`] and so on.

@@ -67,7 +67,7 @@ impl Opener<'_> {
         {
             return Ok(None); // a retry of an OPEN with a record
         }
-        let Command::Open(open) = prepare(&*view)? else { return Ok(None) };
+        let (Command::Open(open) | Command::OpenOrDelegate(open)) = prepare(&*view)? else { return Ok(None) };
         let Some((inode, dir)) = self.target(&*view, &open)? else { return Ok(None) };
         let now = self.server.machine.clock.monotonic();
         let opened = |stateid| {

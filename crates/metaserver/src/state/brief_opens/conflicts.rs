@@ -111,7 +111,7 @@ fn conflicts(command: &Command) -> bool {
         | Command::RemoveSnapshot { .. }
         | Command::DestroyClient { .. }
         | Command::LapseLease { .. } => true,
-        Command::Open(open) => excludes_others(open),
+        Command::Open(open) | Command::OpenOrDelegate(open) => excludes_others(open),
         Command::Create(_)
         | Command::Link { .. }
         | Command::SetAttributes { .. }
@@ -180,7 +180,7 @@ fn excludes_others(open: &Open) -> bool {
 /// Client whose own brief opens are in the way of a command that does not conflict with others.
 fn client_of(command: &Command) -> Option<ClientId> {
     match command {
-        Command::Open(open) => Some(open.client),
+        Command::Open(open) | Command::OpenOrDelegate(open) => Some(open.client),
         Command::Close { client, .. } | Command::DelegationReturn { client, .. } => Some(*client),
         _ => None,
     }
@@ -201,7 +201,7 @@ fn in_the_way(view: &dyn View, command: &Command) -> Option<InTheWay> {
         Command::DestroyClient { client } | Command::LapseLease { client, .. } => {
             Some(InTheWay::Client(*client))
         }
-        Command::Open(open) => {
+        Command::Open(open) | Command::OpenOrDelegate(open) => {
             let file = opened(view, open)?;
             Some(match (!excludes_others(open), file) {
                 (true, Some(file)) => InTheWay::Of(open.client, file), // the owner has one stateid for a file

@@ -173,7 +173,8 @@ impl Chooser<'_> {
                 let owner = self.one(OPEN_OWNERS).as_bytes().to_vec();
                 let delegate = self.pick(3) < 2;
                 let export = InodeId::ROOT;
-                Command::Open(Open { client, owner, target, access, deny, delegate, export })
+                let open = Open { client, owner, target, access, deny, delegate, export };
+                if self.pick(3) == 0 { Command::OpenOrDelegate(open) } else { Command::Open(open) }
             }
             _ if kind == 99 || kind == 8 => self.command_of_cluster(),
             9 => Command::DeferredDone { ids: self.deferred_ids() },

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 62] = [
+const COMMANDS: [&str; 63] = [
     "Create",
     "Link",
     "Remove",
@@ -63,6 +63,7 @@ const COMMANDS: [&str; 62] = [
     "JoinToken",
     "Boot",
     "KeepOpen",
+    "OpenOrDelegate",
     "Observe",
     "SpaceUsed",
     "MakeVolume",

@@ -66,6 +66,31 @@ impl Plain {
         Some(Stateid { sequence: 1, id })
     }
 
+    /// An OPEN, and without it if it was the owner's first and brought a delegation.
+    pub(super) fn open_or_delegate(&mut self, open: &Open) -> Outcome {
+        let (known, next, clients) = (self.opens.clone(), self.next_state, self.clients.len());
+        let truncates = match &open.target {
+            OpenTarget::Create { create, truncate: true } => self.find(create.dir, &create.name).is_some(),
+            _ => false,
+        };
+        let mut reply = self.open(open, None)?;
+        let makes_way = self.clients.len() < clients;
+        if let Reply::Opened { stateid, delegation: Some(delegation), .. } = &mut reply
+            && !truncates
+            && !makes_way
+            && !known.contains_key(&stateid.id)
+            && self.opens.remove(&stateid.id).is_some()
+        {
+            // As if the open had never had an id.
+            let held = self.delegations.remove(&delegation.id).expect("it is granted");
+            delegation.id = StateId(next);
+            self.delegations.insert(delegation.id, held);
+            self.next_state = next + 1;
+            *stateid = *delegation;
+        }
+        Ok(reply)
+    }
+
     fn may_write_later(&self, inode: InodeId, open: &Open, made: bool) -> bool {
         let opens = self.opens.values().filter(|other| other.inode == inode).count();
         let laid_out = self.layouts.values().any(|layout| layout.inode == inode);

@@ -292,6 +292,7 @@ impl Plain {
 
             Command::Open(open) => self.open(&open, None),
             Command::KeepOpen { open, stateid } => self.open(&open, Some(stateid)),
+            Command::OpenOrDelegate(open) => self.open_or_delegate(&open),
             Command::Close { client, stateid } => self.close(client, stateid),
             Command::OpenDowngrade { client, stateid, access, deny } => {
                 self.downgrade(client, stateid, access, deny)
