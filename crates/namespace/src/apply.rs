@@ -212,7 +212,11 @@ fn goes_on_alone(command: &Command) -> bool {
 fn is_limited(command: &Command) -> bool {
     matches!(
         command,
-        Command::Create(_) | Command::Open(_) | Command::OpenOrDelegate(_) | Command::WriteInline { .. } | Command::SetAttributes { .. }
+        Command::Create(_)
+            | Command::Open(_)
+            | Command::OpenOrDelegate(_)
+            | Command::WriteInline { .. }
+            | Command::SetAttributes { .. }
     )
 }
 

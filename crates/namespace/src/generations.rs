@@ -73,11 +73,13 @@ impl Named {
             | Command::RemoveVolume { dir, .. }
             | Command::MakeClone { dir, .. }
             | Command::MakeVolume(NewVolume { dir, .. }) => vec![Inode(*dir)],
-            Command::Open(open) | Command::OpenOrDelegate(open) | Command::KeepOpen { open, .. } => match &open.target {
-                OpenTarget::Inode(inode) => vec![Inode(*inode)],
-                OpenTarget::Name { dir, name: _ } => vec![Inode(*dir)],
-                OpenTarget::Create { create, truncate: _ } => vec![Inode(create.dir)],
-            },
+            Command::Open(open) | Command::OpenOrDelegate(open) | Command::KeepOpen { open, .. } => {
+                match &open.target {
+                    OpenTarget::Inode(inode) => vec![Inode(*inode)],
+                    OpenTarget::Name { dir, name: _ } => vec![Inode(*dir)],
+                    OpenTarget::Create { create, truncate: _ } => vec![Inode(create.dir)],
+                }
+            }
             Command::SetAttributes { inode, .. }
             | Command::Wrote { inode, .. }
             | Command::WriteInline { inode, .. }

@@ -70,7 +70,9 @@ pub(crate) fn needs_space(command: &Command) -> bool {
         Command::WriteInline { .. } => true,
         // Unauthenticated clients can send these.
         Command::ExchangeId { .. } | Command::CreateSession { .. } => true,
-        Command::Open(open) | Command::OpenOrDelegate(open) => matches!(open.target, OpenTarget::Create { .. }),
+        Command::Open(open) | Command::OpenOrDelegate(open) => {
+            matches!(open.target, OpenTarget::Create { .. })
+        }
         _ => false,
     }
 }

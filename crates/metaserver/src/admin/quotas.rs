@@ -105,6 +105,10 @@ impl Metaserver {
             other => server_failed(other),
         })?;
         tracing::info!(path, ?of, ?limits, "limits are set");
+        // What clients have closed already should be refused to them, not lost.
+        if let Err(error) = self.state.recall_writers_of(volume).await {
+            tracing::debug!(?error, path, "write delegations are not back yet");
+        }
         let usage = read::usage(&*self.machine.view().map_err(server_failed)?, volume, subject)?;
         let is_above = |has: u128, limit: u64| limit > 0 && has > limit.into();
         let is_exceeded = usage.is_some_and(|usage| {

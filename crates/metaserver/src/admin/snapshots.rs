@@ -103,7 +103,12 @@ impl Metaserver {
         name: &[u8],
     ) -> Result<SnapshotMade, AdminError> {
         let until = Instant::now() + WAIT_MAX;
+        let mut tries = 0;
         loop {
+            tries += 1;
+            if tries > 2 {
+                tokio::time::sleep(LOOK_AGAIN).await; // what is left of clients that have ended is removed meanwhile
+            }
             let make = Command::MakeSnapshot { volume, name: name.to_vec() };
             let made = self.state.propose(None, make).await;
             match made.map_err(|error| refusal(path, name, error))? {

@@ -9,11 +9,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Command, InodeId, SpaceUsed, Unsettled, read};
+use namespace::{Command, Inode, InodeId, SpaceUsed, Unsettled, read};
 use tokio::time::Instant;
 
 use crate::data::Data;
-use crate::data::hold::unheld;
+use crate::data::hold::{SHORT_TIME_MAX, unheld};
 use crate::data::unsettled::Asked;
 use crate::errors::FileError;
 
@@ -82,6 +82,20 @@ impl Data {
             told += self.ask_for_space(&[file]).await?.0;
         }
         Ok(Some(Looked { last, told }))
+    }
+
+    /// Returns the inode with the space that the file takes now, if its data servers answer soon. For a client that will not
+    /// ask again, since it has a write delegation.
+    pub(crate) async fn space_now(&self, inode: Inode) -> Inode {
+        if inode.space_is_told {
+            return inode; // the usual case
+        }
+        let told = tokio::time::timeout(SHORT_TIME_MAX, self.ask_for_space(&[inode.id])).await;
+        let now = self.machine.view().map(|view| read::inode(&*view, inode.id));
+        match (told, now) {
+            (Ok(Ok(_)), Ok(Ok(Some(now)))) if now.generation == inode.generation => now,
+            _ => inode,
+        }
     }
 
     /// Asks for the space of these files. Returns the number of those that are told, and those that a data server did not

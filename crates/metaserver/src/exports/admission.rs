@@ -59,8 +59,8 @@ impl From<Via> for handle::Via {
 }
 
 impl Admission {
-    /// Recalls layouts to write whenever exports have changed. Data servers know no directories, so a client
-    /// that may no longer write must not keep such a layout. The leader does this, once for all metaservers.
+    /// Recalls layouts to write and write delegations whenever exports have changed. Data servers know no directories, so a
+    /// client that may no longer write must not keep such a layout; nor open files for writing by itself. The leader does this, once for all metaservers.
     /// The change stays recorded in the state machine until then, so that a new leader goes on. Never
     /// returns.
     pub(crate) async fn recall_when_exports_change(self: Arc<Self>) {
@@ -71,7 +71,7 @@ impl Admission {
             if pending.is_empty() || !self.machine.replica.leads() {
                 continue;
             }
-            if !Arc::clone(&self.state).recall_layouts_to_write().await {
+            if !Arc::clone(&self.state).recall_all_writing().await {
                 continue;
             }
             // Only the changes seen before the recall: a later change gets a recall of its own.

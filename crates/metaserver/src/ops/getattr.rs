@@ -2,7 +2,7 @@
 
 use namespace::{Inode, State, read};
 use wire::nfs4::getattr::{Args, ResOk};
-use wire::nfs4::{AttrReply, Stateid, Status};
+use wire::nfs4::{AttrReply, Stateid, Status, attr};
 
 use crate::Metaserver;
 use crate::attributes::nfs4::check_readable;
@@ -23,6 +23,9 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
             false => server.data.known_inode(inode).await?,
         };
     }
+    if args.attr_request.contains(attr::SPACE_USED) && writes_alone(server, context, &inode)? {
+        inode = server.data.space_now(inode).await;
+    }
     let view = server.machine.view()?;
     let attrs = Box::new(server.attributes.attributes(
         context,
@@ -37,6 +40,12 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
         return Err(Status::Access);
     }
     Ok(AttrReply { requested: args.attr_request, attrs })
+}
+
+/// True if the client has a write delegation of the file.
+fn writes_alone(server: &Metaserver, context: &Context, inode: &Inode) -> Result<bool, Status> {
+    let holder = read::write_delegation(&*server.machine.view()?, inode.id).map_err(store_failed)?;
+    Ok(holder.is_some() && holder == asker(context))
 }
 
 /// True if the client has the file open.

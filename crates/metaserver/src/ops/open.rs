@@ -9,9 +9,10 @@ use namespace::{
 };
 use store::View;
 use wire::nfs4::open::{
-    Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_MAY_NOTIFY_LOCK, RESULT_NO_OPEN_STATEID,
-    RESULT_PRESERVE_UNLINKED, ReadDelegation, ResOk, SHARE_ACCESS_READ, WANT_ANY_DELEG, WANT_CANCEL,
-    WANT_NO_DELEG, WANT_NO_PREFERENCE, WANT_READ_DELEG, WANT_WRITE_DELEG, WhyNone, WhyOther, WriteDelegation,
+    Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_MAY_NOTIFY_LOCK,
+    RESULT_NO_OPEN_STATEID, RESULT_PRESERVE_UNLINKED, ReadDelegation, ResOk, SHARE_ACCESS_READ,
+    WANT_ANY_DELEG, WANT_CANCEL, WANT_NO_DELEG, WANT_NO_PREFERENCE, WANT_READ_DELEG, WANT_WRITE_DELEG,
+    WhyNone, WhyOther, WriteDelegation,
 };
 use wire::nfs4::{self, Ace, Bitmap, ChangeInfo, Fattr, Status, attr};
 

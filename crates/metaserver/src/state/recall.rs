@@ -207,9 +207,16 @@ impl ClientState {
         }
     }
 
-    /// Recalls the layouts to write of all clients and files. The holder of a layout to write gets a new one.
-    /// Returns true if none of the layouts is left.
-    pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) -> bool {
+    /// Recalls the write delegations and the layouts to write of all clients and files. Returns true if none of those that
+    /// there were is left; their holders get new ones.
+    pub(crate) async fn recall_all_writing(self: Arc<Self>) -> bool {
+        if let Err(error) = self.recall_all_writers().await {
+            tracing::info!(
+                ?error,
+                "write delegations are still out after the exports changed; they are called back again"
+            );
+            return false;
+        }
         let to_write = |layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
         let Some(files) = self.recall_all(to_write).await else {
             tracing::warn!(

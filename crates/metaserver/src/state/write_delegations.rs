@@ -135,6 +135,15 @@ impl ClientState {
         }
     }
 
+    /// Recalls the write delegations of all volumes.
+    pub(crate) async fn recall_all_writers(self: &Arc<Self>) -> Result<(), FileError> {
+        let volumes = read::volumes(&*self.machine.view()?)?;
+        for volume in volumes {
+            self.recall_writers_of(volume.id).await?;
+        }
+        Ok(())
+    }
+
     /// A write delegation is recalled from `client`: asks once for those of its closed files, too.
     pub(crate) fn recall_closed_files_of(&self, client: ClientId) {
         let now = self.machine.clock.monotonic();

@@ -127,7 +127,7 @@ pub fn write_delegation(view: &dyn View, inode: InodeId) -> Result<Option<Client
     get(view, &keys::write_delegation(inode))
 }
 
-/// Files of a volume with write delegations, and their holders, at most `max`.
+/// Files of a volume with write delegations, and their holders, at most `max`, without leftovers of clients that have ended.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -136,12 +136,24 @@ pub fn write_delegations(
     volume: VolumeId,
     max: usize,
 ) -> Result<Vec<(InodeId, ClientId)>, StoreError> {
-    let (from, to) = keys::of_volume(keys::WRITE_DELEGATIONS, volume);
+    let (mut from, to) = keys::of_volume(keys::WRITE_DELEGATIONS, volume);
     let mut files = Vec::new();
-    for key in some_keys(view, &from, &to, max)? {
-        let file = InodeId(keys::number(&key, 1));
-        files.extend(write_delegation(view, file)?.map(|client| (file, client)));
+    loop {
+        let page = some_keys(view, &from, &to, max)?;
+        for key in &page {
+            let file = InodeId(keys::number(key, 1));
+            if let Some(holder) = write_delegation(view, file)?
+                && client(view, holder)?.is_some()
+            {
+                files.push((file, holder));
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == max && files.len() < max => from = keys::after(last),
+            _ => break,
+        }
     }
+    files.truncate(max);
     Ok(files)
 }
 

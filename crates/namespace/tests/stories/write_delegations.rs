@@ -177,7 +177,8 @@ fn a_delegation_takes_the_place_of_an_open() {
     let (dir, name) = w.split("/f");
     let made = create(dir, &name, NewNode::File(LAYOUT), Exists::Take);
     let target = OpenTarget::Create { create: made, truncate: false };
-    let Opened::Open(open, delegation) = w.opened_by(Command::OpenOrDelegate(wanting(a, "o", target, BOTH))) else {
+    let Opened::Open(open, delegation) = w.opened_by(Command::OpenOrDelegate(wanting(a, "o", target, BOTH)))
+    else {
         panic!()
     };
     assert_eq!(delegation, Some(open), "there is no other stateid");

@@ -8,7 +8,7 @@ use crate::nfs4::create_session::ChannelAttrs;
 use crate::nfs4::exchange_id::{
     ClientOwner, ServerOwner, SsvArgs, SsvInfo, StateProtectArgs, StateProtectOps, StateProtectRes,
 };
-use crate::nfs4::fattr::{ChangeAttrType, ModeMasked, ModeUmask, SetTime, ThresholdItem};
+use crate::nfs4::fattr::{ChangeAttrType, ModeMasked, ModeUmask, OpenArguments, SetTime, ThresholdItem};
 use crate::nfs4::fs_locations::{FsLocation, FsLocations};
 use crate::nfs4::fs_locations_info::{
     FsLocationsInfo, FsLocationsItem, FsLocationsServer, ServerInfo, general,
@@ -109,6 +109,13 @@ pub fn fattr() -> Box<Fattr> {
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
         mode_umask: Some(ModeUmask { mode: 0o666, umask: 0o22 }),
         xattr_support: Some(true),
+        open_arguments: Some(OpenArguments {
+            share_access: Bitmap::of(&[1, 2, 3]),
+            share_deny: Bitmap::of(&[0]),
+            share_access_want: Bitmap::of(&[3, 21]),
+            open_claim: Bitmap::of(&[0, 5]),
+            create_mode: Bitmap::EMPTY,
+        }),
         unknown: Bitmap::EMPTY,
     })
 }
