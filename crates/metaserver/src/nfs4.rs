@@ -321,7 +321,7 @@ impl Metaserver {
             ArgOp::GetFh => ResOp::GetFh(ops::filehandles::getfh(self, cx)),
             ArgOp::Link(args) => ResOp::Link(ops::link::link(self, cx, args).await),
             ArgOp::Lock(args) => ResOp::Lock(ops::lock::lock(self, cx, args).await),
-            ArgOp::LockT(args) => ResOp::LockT(ops::lockt::lockt(self, cx, args)),
+            ArgOp::LockT(args) => ResOp::LockT(ops::lockt::lockt(self, cx, args).await),
             ArgOp::LockU(args) => ResOp::LockU(ops::locku::locku(self, cx, args).await),
             ArgOp::Lookup(args) => ResOp::Lookup(ops::lookup::lookup(self, cx, &args)),
             ArgOp::LookupP => ResOp::LookupP(ops::lookup::lookupp(self, cx)),

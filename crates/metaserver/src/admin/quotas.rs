@@ -5,6 +5,7 @@ use namespace::{Command, Error, InodeId, Limits, Subject, Time, Usage, Volume, V
 use store::View;
 
 use crate::Metaserver;
+use crate::admin::snapshots::RECALL_MAX;
 use crate::admin::stripe::{server_failed, walk, written_out};
 use crate::errors::FileError;
 
@@ -106,8 +107,9 @@ impl Metaserver {
         })?;
         tracing::info!(path, ?of, ?limits, "limits are set");
         // What clients have closed already should be refused to them, not lost.
-        if let Err(error) = self.state.recall_writers_of(volume).await {
-            tracing::debug!(?error, path, "write delegations are not back yet");
+        let recalled = tokio::time::timeout(RECALL_MAX, self.state.recall_writers_of(volume)).await;
+        if !matches!(recalled, Ok(Ok(()))) {
+            tracing::debug!(path, "write delegations are not back yet");
         }
         let usage = read::usage(&*self.machine.view().map_err(server_failed)?, volume, subject)?;
         let is_above = |has: u128, limit: u64| limit > 0 && has > limit.into();

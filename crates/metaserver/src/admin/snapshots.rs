@@ -17,7 +17,7 @@ use crate::{Metaserver, names};
 /// Time for which one request waits for layouts; its client asks again.
 const WAIT_MAX: Duration = Duration::from_secs(4);
 /// Time for which clients are asked for layouts before the next try. No new layout is granted meanwhile.
-const RECALL_MAX: Duration = Duration::from_secs(2);
+pub(super) const RECALL_MAX: Duration = Duration::from_secs(2);
 
 /// Interval at which the end of a rollback is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -198,8 +198,9 @@ impl Metaserver {
             Ok(layout.mode == IoMode::ReadWrite && layout.inode.volume() == volume)
         };
         let ended = async {
-            self.state.recall_writers_of(volume).await?;
-            Arc::clone(&self.state).recall_all(of_volume).await;
+            let layouts = Arc::clone(&self.state).recall_all(of_volume);
+            let (writers, _) = tokio::join!(self.state.recall_writers_of(volume), layouts);
+            writers?;
             self.data.settle_volume(volume).await
         };
         // A client that is dead, or a data server that hangs, holds it up: then the next try asks again.

@@ -67,6 +67,9 @@ impl Admission {
         loop {
             // The first notification may come before this metaserver is the leader.
             let _ = tokio::time::timeout(PENDING_LOOK_EVERY, self.cluster.exports_changed.notified()).await;
+            if !self.cluster.settings().write_delegations && self.machine.replica.leads() {
+                let _ = self.state.recall_all_writers().await; // tried again soon
+            }
             let pending = changes_pending(&self.cluster.map().settings);
             if pending.is_empty() || !self.machine.replica.leads() {
                 continue;

@@ -66,6 +66,8 @@ pub(crate) async fn write_bytes(
     if let Some(inode) = request.answered(server)? {
         return Ok(Written { inode, is_durable: durable });
     }
+    // Not only at the command that follows the data: what its holder writes for the recall is older than these.
+    let inode = server.not_written_elsewhere(request.client(), inode).await?;
     let inode = server.data.own_columns(inode).await?;
     let _room = server.data.reserve(&inode, end, end - offset).await?;
     let (mut inode, claim) = request.claim(server, inode).await?;

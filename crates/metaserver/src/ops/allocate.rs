@@ -10,9 +10,11 @@ use crate::Metaserver;
 use crate::compound::Context;
 use crate::files::Request;
 use crate::files::write::{clear_set_id, end_of, wrote};
+use crate::state::write_delegations::asker;
 
 pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;
+    let inode = server.not_written_elsewhere(asker(context), inode).await?;
     if args.length == 0 {
         return Err(Status::Inval);
     }

@@ -23,6 +23,7 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     let source = server.not_written_elsewhere(asker(context), source).await?;
     let source = server.data.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
+    let target = server.not_written_elsewhere(asker(context), target).await?;
     let count = count(&source, args.src_offset, args.count)?;
     let end = end_of(args.dst_offset, count)?;
     let source_end = args.src_offset + count;

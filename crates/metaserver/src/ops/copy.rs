@@ -30,6 +30,7 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     let source = server.not_written_elsewhere(asker(context), source).await?;
     let source = server.data.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
+    let target = server.not_written_elsewhere(asker(context), target).await?;
     if source.id == target.id {
         return Err(Status::Inval);
     }

@@ -17,6 +17,7 @@ pub(crate) async fn delegreturn(
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     server.change(context, |_| Ok(Command::DelegationReturn { client, stateid: given })).await?;
     server.state.delegations.settled(given.id);
+    server.state.delegations.returned(client);
     // Wakes waiting operations. The return may also have ended a layout, and an open of a removed file.
     server.state.note_returned();
     Ok(())

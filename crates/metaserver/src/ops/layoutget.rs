@@ -193,8 +193,11 @@ async fn own_columns(server: &Metaserver, args: &Args, file: Inode) -> Result<()
     })
 }
 
-/// True if the client has the file open for writing.
+/// True if the client has the file open for writing, or a write delegation.
 fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, Status> {
+    if read::write_delegation(view, inode).map_err(store_failed)? == Some(client) {
+        return Ok(true);
+    }
     let opens = read::opens_of(view, inode, client).map_err(store_failed)?;
     Ok(opens.iter().any(|open| open.access.contains(Share::WRITE)))
 }

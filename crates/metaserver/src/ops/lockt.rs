@@ -9,13 +9,16 @@ use super::lock::{denied, kind, range};
 use crate::Metaserver;
 use crate::compound::{Context, client};
 use crate::errors::store_failed;
+use crate::state::write_delegations::asker;
 
-pub(crate) fn lockt(server: &Metaserver, context: &Context, args: Args) -> Result<(), Error> {
-    let view = server.machine.view()?;
-    let inode = server.current_file(&*view, context).map_err(|status| match status {
+pub(crate) async fn lockt(server: &Metaserver, context: &Context, args: Args) -> Result<(), Error> {
+    let inode = server.current_file(&*server.machine.view()?, context).map_err(|status| match status {
         Status::WrongType | Status::Symlink => Status::Inval,
         other => other,
     })?;
+    // Its holder may have locked ranges by itself.
+    let inode = server.not_written_elsewhere(asker(context), inode).await.map_err(Status::from)?;
+    let view = server.machine.view()?;
     let range = range(args.offset, args.length)?;
     let (client, owner) = (client(context)?, &args.owner.owner.0);
     let conflict = read::conflicting_lock(&*view, inode.id, client, owner, kind(args.locktype), range);

@@ -38,6 +38,8 @@ pub(crate) struct Delegations {
     asked: Mutex<BTreeMap<StateId, Asked>>,
     contended: Mutex<BTreeMap<InodeId, Duration>>,
     revoked: Mutex<BTreeSet<ClientId>>,
+    /// Clients that did not return a delegation for a lease, and when it was revoked: they are not waited for again.
+    late: Mutex<BTreeMap<ClientId, Duration>>,
 }
 
 /// Times of the first and the last recall of a delegation, on the monotonic clock.
@@ -56,7 +58,12 @@ enum Next {
 }
 
 impl Delegations {
-    fn next(&self, delegation: StateId, now: Duration, lease: Duration) -> Next {
+    fn next(&self, client: ClientId, delegation: StateId, now: Duration, lease: Duration) -> Next {
+        let is_late =
+            self.late.lock().get(&client).is_some_and(|revoked| now.saturating_sub(*revoked) < lease);
+        if is_late {
+            return Next::Revoke;
+        }
         let mut asked = self.asked.lock();
         // Recalls without a waiting operation are dropped, so that the map stays small.
         asked.retain(|_, asked| now.saturating_sub(asked.last) < lease * 4);
@@ -77,6 +84,17 @@ impl Delegations {
     /// Removes a delegation that was returned or revoked.
     pub(crate) fn settled(&self, delegation: StateId) {
         self.asked.lock().remove(&delegation);
+    }
+
+    /// The client has returned a delegation: it is waited for again.
+    pub(crate) fn returned(&self, client: ClientId) {
+        self.late.lock().remove(&client);
+    }
+
+    fn revokes(&self, client: ClientId, now: Duration, lease: Duration) {
+        let mut late = self.late.lock();
+        late.retain(|_, revoked| now.saturating_sub(*revoked) < lease);
+        late.insert(client, now);
     }
 
     fn contend(&self, inode: InodeId, now: Duration) {
@@ -146,11 +164,16 @@ impl ClientState {
     ) -> Result<(), FileError> {
         self.delegations.contend(inode, self.machine.clock.monotonic());
         let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        let writer = read::write_delegation(&*self.machine.view()?, inode)?;
+        let writer = writer.filter(|writer| Some(*writer) != except);
         loop {
             let returned = self.state_returned.notified();
             let holders = read::delegations(&*self.machine.view()?, inode)?;
             let mut others = holders.into_iter().filter(|(client, _)| Some(*client) != except).peekable();
             if others.peek().is_none() {
+                if let Some(writer) = writer {
+                    self.writer_closes(inode, writer).await?;
+                }
                 return Ok(());
             }
             for (client, delegation) in others {
@@ -175,7 +198,8 @@ impl ClientState {
             }
             self.machine.inode(&*view, inode)?
         };
-        match self.delegations.next(delegation.id, self.machine.clock.monotonic(), self.cluster.lease()) {
+        let (now, lease) = (self.machine.clock.monotonic(), self.cluster.lease());
+        match self.delegations.next(client, delegation.id, now, lease) {
             Next::Wait => {}
             Next::Call => {
                 let held = read::state(&*self.machine.view()?, delegation.id)?;
@@ -193,6 +217,7 @@ impl ClientState {
                     client = client.0,
                     "a recalled delegation was not returned for a lease: revoked"
                 );
+                self.delegations.revokes(client, now, lease);
                 // Report before revocation: SEQUENCE reports a revoked delegation from the first moment.
                 self.delegations.note_revoked(client);
                 self.machine
@@ -225,7 +250,8 @@ mod tests {
     #[test]
     fn a_delegation_is_called_back_again_and_revoked_after_a_lease() {
         let delegations = Delegations::default();
-        let next = |at| delegations.next(StateId(7), s(at), s(30));
+        let (ash, elm) = (ClientId(1), ClientId(2));
+        let next = |at| delegations.next(ash, StateId(7), s(at), s(30));
         assert_eq!(
             (next(100), next(100), next(101), next(130)),
             (Next::Call, Next::Wait, Next::Call, Next::Call)
@@ -233,6 +259,12 @@ mod tests {
         assert_eq!(next(131), Next::Revoke);
         delegations.settled(StateId(7));
         assert_eq!(next(132), Next::Call);
+        // One that was late is not waited for again, until it has returned something.
+        delegations.revokes(ash, s(140), s(30));
+        assert_eq!(delegations.next(ash, StateId(8), s(169), s(30)), Next::Revoke);
+        assert_eq!(delegations.next(elm, StateId(9), s(169), s(30)), Next::Call);
+        delegations.returned(ash);
+        assert_eq!(delegations.next(ash, StateId(8), s(169), s(30)), Next::Call);
     }
 
     #[test]

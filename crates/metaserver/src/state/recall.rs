@@ -210,12 +210,12 @@ impl ClientState {
     /// Recalls the write delegations and the layouts to write of all clients and files. Returns true if none of those that
     /// there were is left; their holders get new ones.
     pub(crate) async fn recall_all_writing(self: Arc<Self>) -> bool {
-        if let Err(error) = self.recall_all_writers().await {
+        let writers = self.recall_all_writers().await;
+        if let Err(error) = &writers {
             tracing::info!(
                 ?error,
                 "write delegations are still out after the exports changed; they are called back again"
             );
-            return false;
         }
         let to_write = |layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
         let Some(files) = self.recall_all(to_write).await else {
@@ -225,7 +225,7 @@ impl ClientState {
             return false;
         };
         tracing::info!(files, "layouts to write were asked back, for the new exports");
-        true
+        writers.is_ok()
     }
 
     /// Recalls the layouts of all files that have a layout for which `wanted` is true. Returns the number of

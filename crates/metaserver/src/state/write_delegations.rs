@@ -31,6 +31,8 @@ pub(crate) const SPACE_LIMIT: SpaceLimit = SpaceLimit::Size(namespace::INLINE_BY
 const SHARES: Duration = Duration::from_secs(30);
 /// Maximum of such clients; forgetting one costs a recall.
 const SHARING_MAX: usize = 4096;
+/// Time that a former holder is given to close a file that it has written.
+const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 /// Delegations that are recalled at the same time.
 const AT_ONCE: usize = 64;
 
@@ -98,6 +100,20 @@ impl ClientState {
         self.recall_delegations(inode, asks).await
     }
 
+    /// Waits a moment for a former holder's CLOSE. Linux returns a delegation before the data that it began to write at close()
+    /// have arrived, and does not close the file at the server until they have. One that stays open is not waited for.
+    pub(crate) async fn writer_closes(&self, inode: InodeId, writer: ClientId) -> Result<(), FileError> {
+        let until = tokio::time::Instant::now() + CLOSES_WITHIN;
+        loop {
+            let returned = self.state_returned.notified();
+            let opens = read::opens_of(&*self.machine.view()?, inode, writer)?;
+            let writes = opens.iter().any(|open| open.access.intersects(namespace::Share::WRITE));
+            if !writes || tokio::time::timeout_at(until, returned).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Recalls the write delegations of several files at the same time. Returns those that are not back.
     pub(crate) async fn recall_writers(
         self: &Arc<Self>,
@@ -123,11 +139,16 @@ impl ClientState {
 
     /// Recalls the write delegations of a volume's files, some at a time.
     pub(crate) async fn recall_writers_of(self: &Arc<Self>, volume: VolumeId) -> Result<(), FileError> {
+        let mut first = None;
         loop {
             let held = read::write_delegations(&*self.machine.view()?, volume, AT_ONCE)?;
             if held.is_empty() {
                 return Ok(());
             }
+            if first == held.first().copied() {
+                return Err(FileError::Delay); // it cannot be asked back, such as of a clone that is being removed
+            }
+            first = held.first().copied();
             let files = held.into_iter().map(|(file, _)| file);
             if !self.recall_writers(files, None).await.is_empty() {
                 return Err(FileError::Delay);

@@ -156,7 +156,8 @@ fn delegated_instead(
     made: bool,
 ) -> Result<Option<Stateid>, Stop> {
     let is_open = || plan.view().get(&keys::open(file.id, open.client, &open.owner));
-    if record != Record::OrDelegation || !made && is_open()?.is_some() {
+    // A share that denies something is kept by its open.
+    if record != Record::OrDelegation || open.deny != Share::NONE || !made && is_open()?.is_some() {
         return Ok(None);
     }
     delegation::grant(plan, file, open, made, 0)

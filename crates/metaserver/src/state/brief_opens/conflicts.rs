@@ -44,7 +44,7 @@ impl ClientState {
         }
         let is_alone = self.brief_opens.conflict_begins();
         let guard = UnderWay(Arc::clone(&self));
-        let view = self.machine.view().ok().filter(|_| is_alone);
+        let view = self.machine.view().ok().filter(|_| is_alone || names_inode(command));
         let in_the_way = view.and_then(|view| in_the_way(&*view, command)).unwrap_or(InTheWay::All);
         let ids = self.brief_opens.table.lock().in_the_way(in_the_way);
         Some(Box::pin(async move {
@@ -175,6 +175,14 @@ fn conflicts(command: &Command) -> bool {
 fn excludes_others(open: &Open) -> bool {
     let creates = matches!(open.target, OpenTarget::Create { .. });
     open.deny != Share::NONE || open.delegate && open.access.intersects(Share::WRITE) && !creates
+}
+
+/// True for an OPEN by handle: another command under way cannot make it one of another file.
+fn names_inode(command: &Command) -> bool {
+    match command {
+        Command::Open(open) | Command::OpenOrDelegate(open) => matches!(open.target, OpenTarget::Inode(_)),
+        _ => false,
+    }
 }
 
 /// Client whose own brief opens are in the way of a command that does not conflict with others.

@@ -77,6 +77,7 @@ impl Plain {
         let makes_way = self.clients.len() < clients;
         if let Reply::Opened { stateid, delegation: Some(delegation), .. } = &mut reply
             && !truncates
+            && open.deny == Share::NONE
             && !makes_way
             && !known.contains_key(&stateid.id)
             && self.opens.remove(&stateid.id).is_some()
