@@ -6,7 +6,9 @@ const DONE: &str = "heorot_operation_latency_seconds_count";
 const REFUSED: &str = "heorot_operation_errors_total";
 
 /// Operations that a kernel may or may not use; docs/clients.md has a column for each.
-const CHOICES: [&str; 17] = [
+const CHOICES: [&str; 19] = [
+    "OPEN",
+    "CLOSE",
     "LAYOUTGET",
     "LAYOUTCOMMIT",
     "LAYOUTSTATS",
@@ -57,9 +59,20 @@ fn a_kernel_mounts_every_version_and_writes_straight_to_the_data_servers() {
         assert_eq!(version != "vers=3", straight.read >= 8 << 20, "{version}: {straight:?}");
         if version != "vers=3" {
             must_not_be_broken(&before, &after, &ash);
+            let made = cluster.metrics_mds();
+            ash.run("cd /mnt/h/d; for i in $(seq 20); do echo $i >new$i; done; sync");
+            let closed = count(&made, &cluster.metrics_mds(), DONE, "CLOSE");
+            println!("{version}: 20 files are made with {closed} CLOSE");
+            assert_eq!(closed > 0, !takes_delegations_for_opens(ash.kernel()), "{version}: {closed} CLOSE");
         }
         ash.run("cd /; rm -r /mnt/h/d; umount /mnt/h");
     }
+}
+
+/// True for kernels from 6.11 on, which ask for a delegation in the place of an open (RFC 9754).
+fn takes_delegations_for_opens(kernel: &str) -> bool {
+    let mut numbers = kernel.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(11))
 }
 
 /// A kernel takes OP_ILLEGAL for an operation of its minor version as a broken server; and it retries a
