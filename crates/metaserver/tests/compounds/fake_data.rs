@@ -69,6 +69,7 @@ struct Objects {
     stats: Mutex<BTreeMap<u64, Option<ObjectStat>>>,
     asked: AtomicUsize,
     synced: AtomicUsize,
+    writes: AtomicUsize,
     answers: watch::Sender<bool>,
     /// Whether its disk has failed.
     failed: AtomicBool,
@@ -80,6 +81,7 @@ impl FakeData {
             stats: Mutex::default(),
             asked: 0.into(),
             synced: 0.into(),
+            writes: 0.into(),
             answers: watch::Sender::new(true),
             failed: false.into(),
         });
@@ -117,6 +119,13 @@ impl FakeData {
     }
 }
 
+impl FakeData {
+    /// Calls of WRITE, which fail.
+    pub fn writes(&self) -> usize {
+        self.objects.writes.load(Ordering::Relaxed)
+    }
+}
+
 impl Objects {
     async fn stat(&self, args: stat::Args) -> stat::Res {
         let counter = if args.sync { &self.synced } else { &self.asked };
@@ -141,6 +150,10 @@ impl Answers for Objects {
     async fn answer(&self, call: data::Call) -> Option<Reply> {
         match call {
             data::Call::Stat(args) => Some(Reply::Stat(self.stat(args).await)),
+            data::Call::Write(_) => {
+                self.writes.fetch_add(1, Ordering::Relaxed);
+                None
+            }
             _ => None,
         }
     }
