@@ -70,7 +70,9 @@ impl Plain {
     pub(super) fn open_or_delegate(&mut self, open: &Open) -> Outcome {
         let (known, next, clients) = (self.opens.clone(), self.next_state, self.clients.len());
         let truncates = match &open.target {
-            OpenTarget::Create { create, truncate: true } => self.find(create.dir, &create.name).is_some(),
+            OpenTarget::Create { create, truncate: true } if create.exists == Exists::Take => {
+                self.find(create.dir, &create.name).is_some()
+            }
             _ => false,
         };
         let mut reply = self.open(open, None)?;

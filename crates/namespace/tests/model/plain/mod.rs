@@ -131,7 +131,7 @@ pub enum Content {
 
 /// Whether a command may be refused for a limit.
 fn is_limited(command: &Command) -> bool {
-    let makes = matches!(command, Command::Create(_) | Command::Open(_));
+    let makes = matches!(command, Command::Create(_) | Command::Open(_) | Command::OpenOrDelegate(_));
     makes || matches!(command, Command::WriteInline { .. } | Command::SetAttributes { .. })
 }
 
