@@ -137,19 +137,19 @@ impl Delegations {
 
 /// True if a delegation may conflict with the command. The caller keeps such a command, to propose it again.
 pub(crate) fn may_conflict(command: &Command) -> bool {
-    match command {
+    matches!(
+        command,
         Command::Open(_)
-        | Command::OpenOrDelegate(_)
-        | Command::Link { .. }
-        | Command::Remove { .. }
-        | Command::Rename { .. }
-        | Command::SetAttributes { .. }
-        | Command::Wrote { .. }
-        | Command::WriteInline { .. }
-        | Command::SetXattr { .. }
-        | Command::RemoveXattr { .. } => true,
-        _ => false,
-    }
+            | Command::OpenOrDelegate(_)
+            | Command::Link { .. }
+            | Command::Remove { .. }
+            | Command::Rename { .. }
+            | Command::SetAttributes { .. }
+            | Command::Wrote { .. }
+            | Command::WriteInline { .. }
+            | Command::SetXattr { .. }
+            | Command::RemoveXattr { .. }
+    )
 }
 
 impl ClientState {

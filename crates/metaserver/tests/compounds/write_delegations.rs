@@ -133,9 +133,8 @@ async fn others_wait_for_what_the_client_has_not_written_yet() {
     let world = World::seeing().await;
     let (mut ash, mut elm) = (Client::mount(&world, "ash").await, Client::mount(&world, "elm").await);
     let attributes = Bitmap::of(&[attr::SIZE]);
-    let told = |file: &FileHandle| {
-        vec![putfh(file), ArgOp::GetAttr(getattr::Args { attr_request: attributes.clone() })]
-    };
+    let told =
+        |file: &FileHandle| vec![putfh(file), ArgOp::GetAttr(getattr::Args { attr_request: attributes })];
     let listed = || {
         let (attr_request, maxcount) = (Bitmap::of(&[attr::SIZE]), 4096);
         let args = readdir::Args { cookie: 0, cookieverf: [0; 8], dircount: 4096, maxcount, attr_request };
