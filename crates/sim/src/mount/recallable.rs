@@ -7,6 +7,7 @@ use nfs::Connection;
 use wire::data;
 use wire::handle::ObjectHandle;
 use wire::nfs4::layout_files::{FileLayout, from_body};
+use wire::nfs4::open::Delegation;
 use wire::nfs4::{ArgOp, LayoutIoMode, LayoutType, ResOp, StableHow, Stateid};
 use wire::nfs4::{delegreturn, layoutcommit, layoutget, layoutreturn, write};
 use wire::rpc::Credential;
@@ -21,6 +22,17 @@ use crate::stream_network::{SimNetwork, socket_address};
 const WRITE_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(1000);
 
 impl Mount {
+    /// Notes the delegation that came with an OPEN of a file.
+    pub(super) fn takes_delegation(&self, file: &Bytes, delegation: &Delegation) {
+        let (stateid, is_recalled) = match delegation {
+            Delegation::Read(delegation) => (delegation.stateid, delegation.recall),
+            Delegation::Write(delegation) => (delegation.stateid, delegation.recall),
+            Delegation::None | Delegation::NoneExt(_) => return,
+        };
+        self.known().delegations.insert(file.clone(), Recallable { stateid, is_recalled, is_kept: false });
+        self.recalled.notify_one();
+    }
+
     /// Gives back what was recalled, for ever.
     pub(super) async fn give_back_recalled(self: Arc<Self>) {
         loop {

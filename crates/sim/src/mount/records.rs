@@ -99,6 +99,7 @@ impl Mount {
         let ops = vec![ArgOp::PutRootFh, ArgOp::Open(args), ArgOp::GetFh];
         let results = self.patiently(session, slot, ops).await?;
         let [_, ResOp::Open(Ok(opened)), ResOp::GetFh(Ok(got))] = &results[..] else { return Ok(None) };
+        self.takes_delegation(&got.object.0, &opened.delegation);
         Ok(Some((got.object.0.clone(), opened.stateid)))
     }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use wire::handle::FileHandle;
-use wire::nfs4::open::{self, Claim as OpenClaim, CreateHow, Delegation, OpenHow};
+use wire::nfs4::open::{self, Claim as OpenClaim, CreateHow, OpenHow};
 use wire::nfs4::{ArgOp, Fattr, LockType, ResOp, StableHow, StateOwner, Stateid, Status};
 use wire::nfs4::{close, lock, locku, read, remove, setattr, write};
 
 use super::calls::putfh;
-use super::{Gone, Mount, Recallable, Session};
+use super::{Gone, Mount, Session};
 use crate::claims::{Claim, Delays, Held, LEASE_MS, LockAttempt, LockWait};
 use crate::service::handle_key;
 
@@ -176,16 +176,7 @@ impl Mount {
         let [_, ResOp::Open(Ok(opened)), ResOp::GetFh(Ok(got))] = &results[..] else { return Ok(None) };
         let (stateid, handle) = (opened.stateid, got.object.0.clone());
         let inode = FileHandle::open(&handle, &handle_key()).map_or(0, |file| file.inode);
-        let delegation = match &opened.delegation {
-            Delegation::Read(delegation) => Some((delegation.stateid, delegation.recall)),
-            Delegation::Write(delegation) => Some((delegation.stateid, delegation.recall)),
-            Delegation::None | Delegation::NoneExt(_) => None,
-        };
-        if let Some((stateid, is_recalled)) = delegation {
-            let held = Recallable { stateid, is_recalled, is_kept: false };
-            self.known().delegations.insert(handle.clone(), held);
-            self.recalled.notify_one();
-        }
+        self.takes_delegation(&handle, &opened.delegation);
         *self.known().opens.entry(handle.clone()).or_default() += 1;
         let held = Held::Open { access, deny };
         let claim = self.claim(session, slot, inode, held, asked_ms);
