@@ -71,8 +71,8 @@ demo: setup-demo build
 
 # What `make test` runs with one kernel, on each. Downloads those that are missing; KILLS rounds of kill -9 with each.
 KERNELS ?= uml uml-trixie uml-sid qemu-trixie
-STORIES ?= real_client:: client_kernel:: everyday:: fsx:: two_clients:: lock_waiters:: recall:: delegations:: write_delegations:: courtesy:: xattrs:: \
-	ranges:: killed_client:: crash_rounds::killed sizes:: exports:: service_addresses::
+STORIES ?= real_client:: client_kernel:: everyday:: fsx:: two_clients:: lock_waiters:: recall:: delegations:: write_delegations:: \
+	courtesy:: xattrs:: ranges:: killed_client:: crash_rounds::killed sizes:: exports:: service_addresses::
 clients: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 clients: setup
 	@$(if $(filter-out uml,$(KERNELS)),scripts/setup-kernels.sh $(filter-out uml,$(KERNELS)))

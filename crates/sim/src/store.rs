@@ -21,6 +21,7 @@ const LOCK_TAGS: [u8; 4] = [0x24, 0x29, 0x2a, 0x2b];
 const USE_TAG: u8 = 0x26;
 /// Tag of delegations.
 const DELEGATION_TAG: u8 = 0x27;
+/// Tag of the holders of write delegations.
 const WRITE_DELEGATION_TAG: u8 = 0x2d;
 /// Tag of layouts.
 const LAYOUT_TAG: u8 = 0x25;

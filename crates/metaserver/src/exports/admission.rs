@@ -60,9 +60,9 @@ impl From<Via> for handle::Via {
 
 impl Admission {
     /// Recalls layouts to write and write delegations whenever exports have changed. Data servers know no directories, so a
-    /// client that may no longer write must not keep such a layout; nor open files for writing by itself. The leader does this, once for all metaservers.
-    /// The change stays recorded in the state machine until then, so that a new leader goes on. Never
-    /// returns.
+    /// client that may no longer write must not keep such a layout; nor open files for writing by itself. The leader does
+    /// this, once for all metaservers. The change stays recorded in the state machine until then, so that a new leader goes
+    /// on. Write delegations are recalled also while the cluster is set to have none. Never returns.
     pub(crate) async fn recall_when_exports_change(self: Arc<Self>) {
         loop {
             // The first notification may come before this metaserver is the leader.

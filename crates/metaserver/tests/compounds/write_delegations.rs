@@ -21,7 +21,7 @@ const BOTH: u32 = 3;
 const WANT_WRITE: u32 = 0x200;
 const WANT_ANY: u32 = 0x300;
 const NO_OPEN: u32 = 0x20_0000;
-/// What a client has written under its delegation, and nobody knows yet.
+/// What a client has written under its delegation, unknown to the server.
 const UNWRITTEN: &[u8] = b"written later";
 
 /// Makes a file that is closed, with a delegation if there is one.
@@ -103,7 +103,7 @@ fn holders(world: &World) -> usize {
 
 /// ```text
 /// ash make /f, close                        -> a delegation to write, of 64 KiB that close() need not wait for
-/// ash write, read, truncate by it           -> ok; getattr asks nobody
+/// ash write, read, truncate by it           -> ok; getattr recalls nothing
 /// ash open /f to read and write             -> no other one
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,7 +212,7 @@ async fn a_client_whose_files_others_use_gets_none_for_a_while() {
     let delegation = delegation.expect("of a new file");
     tokio::join!(size(&mut elm, &file), gives_back(&mut ash, &file, &delegation, true));
     assert_eq!(made(&mut ash, "g").await.1, None);
-    assert!(made(&mut elm, "i").await.1.is_some(), "nobody uses elm's");
+    assert!(made(&mut elm, "i").await.1.is_some(), "elm's are used by elm alone");
     world.clock.advance(Duration::from_secs(31));
     ash.flags().await;
     let again = ash.open_how("o", BOTH | WANT_WRITE, 0, OpenHow::NoCreate, null("g"));
@@ -242,7 +242,7 @@ async fn an_open_in_memory_is_seen_by_an_open_for_writing() {
 }
 
 /// ```text
-/// ash make 50 files, and is silent for a lease      elm open each of them: none waits
+/// ash make five files, and is silent for a lease      elm open each of them: none waits
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_dies_with_many_holds_nobody_up_after_a_lease() {

@@ -72,7 +72,7 @@ fn the_creator_gets_one_and_others_wait_for_it_also_to_read() {
     w.close(a, made.open()).unwrap();
     assert_eq!(w.open_for(b, "o", "/f", READ), Opened::Waits);
     assert_eq!(w.open_for(b, "o", "/f", WRITE), Opened::Waits);
-    // The client itself is in nobody's way.
+    // Its own opens conflict with nothing.
     let again = w.open_for(a, "o", "/f", READ);
     assert_eq!(again.delegation(), None, "one is enough");
     w.close(a, again.open()).unwrap();
