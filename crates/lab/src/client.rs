@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::boot::Boot;
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result, command, interrupt};
 
 /// Process 1 of client machines.
 pub const INIT: &str = include_str!("init.sh");
@@ -84,6 +84,7 @@ impl Client {
 
         let machine = Arc::new(Machine {
             name: boot.name.to_owned(),
+            tap: boot.tap.to_owned(),
             exchange,
             line: Mutex::new(process.stdin.take().expect("piped")),
             state: Mutex::new(State::default()),
@@ -212,10 +213,12 @@ impl Running {
     fn look(&self) -> String {
         let id = self.id;
         self.machine.send(&format!("look {id}"));
-        match self.machine.wait_until(LOOK_TIMEOUT, |state| state.seen.take_if(|seen| *seen == id)) {
+        let seen = self.machine.wait_until(LOOK_TIMEOUT, |state| state.seen.take_if(|seen| *seen == id));
+        let inside = match seen {
             Ok(_) => fs::read_to_string(self.machine.file(id, "look")).unwrap_or_default(),
             Err(_) => self.machine.console(),
-        }
+        };
+        format!("{inside}--- its link, seen from the host\n{}", command::show_link(&self.machine.tap))
     }
 }
 
@@ -228,6 +231,8 @@ impl fmt::Display for Output {
 /// State shared by the threads that read the kernel's lines and those that wait for answers.
 struct Machine {
     name: String,
+    /// The host's end of its network.
+    tap: String,
     exchange: PathBuf,
     line: Mutex<ChildStdin>,
     state: Mutex<State>,

@@ -15,6 +15,12 @@ pub(crate) fn tc(arguments: &str) -> Result<()> {
     run("tc", arguments)
 }
 
+/// State and counters of a link, as text for a report; empty if there is none.
+pub(crate) fn show_link(link: &str) -> String {
+    let output = Command::new("ip").args(["-s", "link", "show", link]).process_group(0).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
 fn run(program: &'static str, arguments: &str) -> Result<()> {
     // A process group of its own: Ctrl-C must not kill the commands that remove a lab.
     let output = Command::new(program)

@@ -76,6 +76,9 @@ look() {
             echo "--- kernel stack of $pid: $(tr '\0' ' ' <"/proc/$pid/cmdline")"
             cat "/proc/$pid/stack"
         done
+        echo "--- connections, interfaces and neighbours"
+        cat /proc/net/tcp /proc/net/dev /proc/interrupts
+        ip neigh
         echo "--- kernel log"
         dmesg | tail -n 30
     } >"$exchange/$1.look" 2>&1

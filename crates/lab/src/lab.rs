@@ -189,12 +189,13 @@ fn take_turn(next: &AtomicU8, among: &std::ops::Range<u8>, what: &'static str) -
 }
 
 /// Claims a subnet by its bridge: making a bridge fails if its name exists. Its alias has the process id of
-/// its owner.
+/// its owner. Its hardware address is given: else it would be the lowest of its machines', change when another one boots, and
+/// clients would send to the old one until they ask again, up to a minute later.
 fn claim_subnet() -> Result<u8> {
     let mut refusal = None;
     for subnet in 0..=u8::MAX {
         let bridge = bridge(subnet);
-        match ip(&format!("link add name {bridge} type bridge")) {
+        match ip(&format!("link add name {bridge} address 02:00:0a:4d:{subnet:02x}:01 type bridge")) {
             Ok(()) => {
                 ip(&format!("link set {bridge} alias {}", std::process::id()))?;
                 return Ok(subnet);

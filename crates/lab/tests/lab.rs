@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lab::Lab;
 use lab::config::{Config, Run};
 use lab::experiment::Experiment;
 use parking_lot::Mutex;
@@ -75,6 +76,20 @@ fn a_lab_that_was_interrupted_takes_itself_down_and_a_killed_one_is_taken_down_b
             drop(lab::Lab::open().unwrap_or_else(|e| panic!("{e}")));
         }
         nothing_is_left(&bridge, &folder);
+    }
+}
+
+#[test]
+fn the_servers_hardware_address_stays_when_machines_come() {
+    let _turn = ONE_LAB_AT_A_TIME.lock();
+    let lab = Lab::open().unwrap_or_else(|e| panic!("{e}"));
+    let bridge = bridge_of(std::process::id()).expect("a bridge with our name on it");
+    let address =
+        || fs::read_to_string(format!("/sys/class/net/{bridge}/address")).expect("a bridge has one");
+    let before = address();
+    for _ in 0..8 {
+        lab.tap().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(address(), before);
     }
 }
 
