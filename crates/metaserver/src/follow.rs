@@ -131,6 +131,7 @@ impl Observer for Upcalls {
             Command::LayoutGet { client, inode, .. } => self.seen.event(Event::Granted(*inode, *client)),
             Command::LayoutReturn { .. }
             | Command::DelegationReturn { .. }
+            | Command::DelegationsReturn { .. }
             | Command::Close { .. }
             | Command::RemoveLeftovers => {
                 self.seen.flag(RETURNED | UNLOCKED);

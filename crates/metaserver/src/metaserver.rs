@@ -192,6 +192,7 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.state).tell_of_start()));
         background.push(tokio::spawn(Arc::clone(&self.state).watch_leases()));
         background.push(tokio::spawn(Arc::clone(&self.state).keep_brief_opens()));
+        background.push(tokio::spawn(Arc::clone(&self.state).keep_returns()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_regularly()));
         background.push(tokio::spawn(Arc::clone(&self.data).clean_left_behind()));
         background.push(tokio::spawn(Arc::clone(&self.data).move_columns_of_draining()));
@@ -205,10 +206,11 @@ impl Metaserver {
         background.push(tokio::spawn(Arc::clone(&self.admission).recall_when_exports_change()));
     }
 
-    /// Has the opens that are in memory only written to the state machine, for a stop; gives up after `limit`: their clients
-    /// open again.
+    /// Has the opens that are in memory only written to the state machine, and what clients have returned ended there, for a
+    /// stop; gives up after `limit`: their clients open again.
     pub async fn end_brief_opens(&self, limit: std::time::Duration) {
-        if tokio::time::timeout(limit, self.state.end_brief_opens()).await.is_err() {
+        let both = async { tokio::join!(self.state.end_returns(), self.state.end_brief_opens()) };
+        if tokio::time::timeout(limit, both).await.is_err() {
             tracing::info!("no leader takes the opens that were in memory: clients open these files again");
         }
     }

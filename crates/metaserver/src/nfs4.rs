@@ -131,6 +131,9 @@ impl Metaserver {
 impl Metaserver {
     /// Returns the state with this id: a brief open, too.
     pub(crate) fn state_of(&self, view: &dyn View, id: StateId) -> Result<State, Status> {
+        if self.state.returns.has(id) {
+            return Err(Status::BadStateid);
+        }
         if let Some(brief) = self.state.brief_opens.get(id) {
             return Ok(State::Open(brief));
         }

@@ -340,6 +340,7 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::FreeState { client, stateid } => lock::free_state(plan, *client, *stateid),
 
         Command::DelegationReturn { client, stateid } => delegation::give_back(plan, *client, *stateid),
+        Command::DelegationsReturn { returned } => delegation::give_all_back(plan, returned),
         Command::DelegationRevoke { client, delegation } => delegation::revoke(plan, *client, *delegation),
 
         Command::LayoutGet { client, inode, stateid, mode, made, version, export } => {

@@ -331,7 +331,12 @@ pub enum Command {
     /// Keeps an open that was in the leader's memory so far, with the stateid that its client has: see
     /// [`StateId::is_brief`]. `open` is by inode, denies nothing and wants no delegation.
     KeepOpen { open: Open, stateid: Stateid },
+
     /// OPEN in which a delegation takes the place of the open (RFC 9754, section 5): [`Reply::Opened`] has the delegation's
     /// stateid twice then.
     OpenOrDelegate(Open),
+
+    /// Delegations that their clients have returned a moment ago: see `metaserver::state::returns`. What is gone already is
+    /// skipped, and a delegation whose layout would end with it, which is for [`Command::DelegationReturn`].
+    DelegationsReturn { returned: Vec<(ClientId, Stateid)> },
 }

@@ -108,6 +108,9 @@ impl Named {
             | Command::FreeState { stateid, .. }
             | Command::DelegationReturn { stateid, .. } => vec![State(stateid.id)],
             Command::DelegationRevoke { delegation, .. } => vec![State(*delegation)],
+            Command::DelegationsReturn { returned } => {
+                returned.iter().map(|(_, stateid)| State(stateid.id)).collect()
+            }
             Command::DeferredDone { ids } => ids.iter().copied().map(Named::DeferredOp).collect(),
             Command::Observe { files } => files.iter().map(|file| Inode(file.inode)).collect(),
             Command::SpaceUsed { files } => files.iter().map(|file| Inode(file.inode)).collect(),

@@ -15,6 +15,13 @@ pub(crate) async fn delegreturn(
     let client = client(context)?;
     context.state.current()?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
+    if server.state.returns.has(given.id) {
+        return Err(Status::BadStateid); // a retry gets its first answer from the slot
+    }
+    if server.state.take_return(client, given)? {
+        server.state.delegations.returned(client);
+        return Ok(());
+    }
     server.change(context, |_| Ok(Command::DelegationReturn { client, stateid: given })).await?;
     server.state.delegations.settled(given.id);
     server.state.delegations.returned(client);

@@ -29,6 +29,7 @@ pub(crate) async fn client(
 ) -> Result<(), Status> {
     let client = ClientId(args.clientid.0);
     check_own(server, context, client)?;
+    server.state.returns_ended(client, None).await;
     server.state.propose(None, Command::DestroyClient { client }).await?;
     server.state.forget_client(client);
     Ok(())

@@ -68,6 +68,10 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     }
     let want = args.want();
     let file = existing(server, current.inode, &args)?;
+    if file.is_some() {
+        // Else it would get no other one.
+        server.state.returns_ended(client, file).await;
+    }
     let whole = check_whole(server, file, &args).await?;
     let is_known = matches!((&args.claim, &args.openhow), (Claim::Null(_) | Claim::Fh, OpenHow::NoCreate));
     let _opening = match opener.may_be_brief() && is_known {

@@ -14,6 +14,9 @@ pub(crate) async fn free(
 ) -> Result<(), Status> {
     let client = client(context)?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
+    if server.state.returns.has(given.id) {
+        server.state.returns_ended(client, None).await;
+    }
     server.change(context, |_| Ok(Command::FreeState { client, stateid: given })).await?;
     Ok(server.state.acknowledged(client)?)
 }

@@ -6,11 +6,14 @@
 //! one more lease for the return of its delegations.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{ClientId, Command, InodeId, State, StateId, Stateid, read};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use wire::nfs4::callback::{CbArgOp, RecallArgs};
+use wire::nfs4::{self, Status};
 
 use crate::compound::wire_stateid;
 use crate::errors::FileError;
@@ -24,6 +27,9 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// Time without a return after which CB_RECALL is sent again: the reply with the delegation may still have
 /// been under way, or the back channel may have been broken.
 const CALL_AGAIN: Duration = Duration::from_secs(1);
+
+/// Number of such calls after which a client that knows no such delegation is believed.
+const UNKNOWN_AFTER: u8 = 2;
 
 /// Time without new delegations of a file after a recall: a file that was written is likely to be written
 /// again.
@@ -40,6 +46,8 @@ pub(crate) struct Delegations {
     revoked: Mutex<BTreeSet<ClientId>>,
     /// Clients that did not return a delegation for a lease, and when it was revoked: they are not waited for again.
     late: Mutex<BTreeMap<ClientId, Duration>>,
+    /// Signals that a client does not know a recalled delegation.
+    heard: Notify,
 }
 
 /// Times of the first and the last recall of a delegation, on the monotonic clock.
@@ -47,6 +55,8 @@ pub(crate) struct Delegations {
 struct Asked {
     first: Duration,
     last: Duration,
+    /// Answers of the client that it has no such delegation.
+    unknown: u8,
 }
 
 /// Next step for a delegation that conflicts with an operation.
@@ -54,6 +64,9 @@ struct Asked {
 enum Next {
     Call,
     Wait,
+    /// The client has said twice, [`CALL_AGAIN`] apart, that it has no such delegation: a metaserver has died after its
+    /// return. The first time the reply with the delegation may have been under way.
+    End,
     Revoke,
 }
 
@@ -69,9 +82,10 @@ impl Delegations {
         asked.retain(|_, asked| now.saturating_sub(asked.last) < lease * 4);
         match asked.get_mut(&delegation) {
             None => {
-                asked.insert(delegation, Asked { first: now, last: now });
+                asked.insert(delegation, Asked { first: now, last: now, unknown: 0 });
                 Next::Call
             }
+            Some(asked) if asked.unknown >= UNKNOWN_AFTER => Next::End,
             Some(asked) if now.saturating_sub(asked.first) > lease => Next::Revoke,
             Some(asked) if now.saturating_sub(asked.last) >= CALL_AGAIN => {
                 asked.last = now;
@@ -79,6 +93,19 @@ impl Delegations {
             }
             Some(_) => Next::Wait,
         }
+    }
+
+    /// True if others wait for this delegation.
+    pub(crate) fn is_asked(&self, delegation: StateId) -> bool {
+        self.asked.lock().contains_key(&delegation)
+    }
+
+    /// Notes that the client has answered that it has no such delegation.
+    fn note_unknown(&self, delegation: StateId) {
+        if let Some(asked) = self.asked.lock().get_mut(&delegation) {
+            asked.unknown = asked.unknown.saturating_add(1);
+        }
+        self.heard.notify_waiters();
     }
 
     /// Removes a delegation that was returned or revoked.
@@ -167,7 +194,7 @@ impl ClientState {
         let writer = read::write_delegation(&*self.machine.view()?, inode)?;
         let writer = writer.filter(|writer| Some(*writer) != except);
         loop {
-            let returned = self.state_returned.notified();
+            let (returned, heard) = (self.state_returned.notified(), self.delegations.heard.notified());
             let holders = read::delegations(&*self.machine.view()?, inode)?;
             let mut others = holders.into_iter().filter(|(client, _)| Some(*client) != except).peekable();
             if others.peek().is_none() {
@@ -179,8 +206,16 @@ impl ClientState {
             for (client, delegation) in others {
                 self.ask_delegation_back(inode, client, delegation).await?;
             }
-            if tokio::time::timeout_at(deadline, returned).await.is_err() {
-                return Err(FileError::Delay);
+            let again = tokio::time::Instant::now() + CALL_AGAIN;
+            tokio::select! {
+                biased;
+                () = returned => {}
+                () = heard => {}
+                () = tokio::time::sleep_until(again.min(deadline)) => {
+                    if again >= deadline {
+                        return Err(FileError::Delay);
+                    }
+                }
             }
         }
     }
@@ -199,6 +234,10 @@ impl ClientState {
             self.machine.inode(&*view, inode)?
         };
         let (now, lease) = (self.machine.clock.monotonic(), self.cluster.lease());
+        if self.returns.has(delegation.id) {
+            self.returns.hurry();
+            return Ok(());
+        }
         match self.delegations.next(client, delegation.id, now, lease) {
             Next::Wait => {}
             Next::Call => {
@@ -209,8 +248,20 @@ impl ClientState {
                 }
                 let fh = self.machine.handle(Via::Export(held.export), inode, file.generation).into();
                 let args = RecallArgs { stateid: wire_stateid(delegation), truncate: false, fh };
-                // The recall ends with DELEGRETURN; the client's answer to CB_RECALL does not matter.
-                tokio::spawn(self.call_back(client, CbArgOp::Recall(args)));
+                // The recall ends with DELEGRETURN, whatever the client answers, unless it does not know the delegation.
+                let (all, call) =
+                    (Arc::clone(&self.delegations), self.call_back(client, CbArgOp::Recall(args)));
+                tokio::spawn(async move {
+                    if let Ok(Status::BadStateid | Status::BadHandle) = call.await {
+                        all.note_unknown(delegation.id);
+                    }
+                });
+            }
+            Next::End => {
+                tracing::debug!(client = client.0, "does not know its delegation, which ends");
+                self.end_delegation(client, delegation).await?;
+                self.delegations.settled(delegation.id);
+                self.note_returned();
             }
             Next::Revoke => {
                 tracing::warn!(
@@ -228,6 +279,16 @@ impl ClientState {
             }
         }
         Ok(())
+    }
+
+    /// True if a recalled delegation was returned here a moment ago: it is ended at once.
+    pub(crate) fn has_returned(&self, recalled: nfs4::Stateid) -> bool {
+        let returned =
+            crate::compound::stateid(&recalled).is_ok_and(|recalled| self.returns.has(recalled.id));
+        if returned {
+            self.returns.hurry();
+        }
+        returned
     }
 
     /// Ends the report of revoked delegations if FREE_STATEID freed the client's last one.
@@ -259,6 +320,14 @@ mod tests {
         assert_eq!(next(131), Next::Revoke);
         delegations.settled(StateId(7));
         assert_eq!(next(132), Next::Call);
+        // One that the client does not know ends when it has said so twice.
+        delegations.note_unknown(StateId(7));
+        assert_eq!(next(133), Next::Call);
+        delegations.note_unknown(StateId(7));
+        assert_eq!(next(133), Next::End);
+        delegations.settled(StateId(7));
+        delegations.note_unknown(StateId(7));
+        assert_eq!(next(134), Next::Call);
         // One that was late is not waited for again, until it has returned something.
         delegations.revokes(ash, s(140), s(30));
         assert_eq!(delegations.next(ash, StateId(8), s(169), s(30)), Next::Revoke);

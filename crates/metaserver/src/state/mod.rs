@@ -13,6 +13,7 @@ pub(crate) mod lease;
 pub(crate) mod lock_waiters;
 mod propose;
 pub(crate) mod recall;
+pub(crate) mod returns;
 pub(crate) mod sessions;
 pub(crate) mod write_delegations;
 
@@ -30,6 +31,7 @@ use crate::state::idle_layouts::IdleLayouts;
 use crate::state::lease::Leases;
 use crate::state::lock_waiters::LockWaiters;
 use crate::state::recall::{Granted, Recalls};
+use crate::state::returns::Returns;
 use crate::state::sessions::Sessions;
 use crate::state::write_delegations::Sharing;
 
@@ -44,7 +46,8 @@ pub(crate) struct ClientState {
     pub recalls: Recalls,
     pub lock_waiters: LockWaiters,
     pub granted: Granted,
-    pub delegations: Delegations,
+    pub delegations: Arc<Delegations>,
+    pub returns: Returns,
     pub sharing: Sharing,
     pub idle_layouts: IdleLayouts,
     pub brief_opens: BriefOpens,
@@ -66,7 +69,8 @@ impl ClientState {
             recalls: Recalls::default(),
             lock_waiters: LockWaiters::default(),
             granted: Granted::default(),
-            delegations: Delegations::default(),
+            delegations: Arc::default(),
+            returns: Returns::default(),
             sharing: Sharing::default(),
             idle_layouts: IdleLayouts::default(),
             brief_opens: BriefOpens::default(),

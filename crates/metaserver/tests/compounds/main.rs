@@ -18,6 +18,7 @@ mod lock_waiters;
 mod procedures3;
 mod ranges;
 mod raw;
+mod returns;
 mod sessions;
 mod set_id;
 mod snapshot;

@@ -25,7 +25,7 @@ const NO_OPEN: u32 = 0x20_0000;
 const UNWRITTEN: &[u8] = b"written later";
 
 /// Makes a file that is closed, with a delegation if there is one.
-async fn made(client: &mut Client, name: &'static str) -> (FileHandle, Option<WriteDelegation>) {
+pub async fn made(client: &mut Client, name: &'static str) -> (FileHandle, Option<WriteDelegation>) {
     let opens = client.open_how(
         "o",
         BOTH | WANT_WRITE,
@@ -52,7 +52,7 @@ fn closed(open: Stateid) -> ArgOp {
     ArgOp::Close(close::Args { seqid: 0, open_stateid: open })
 }
 
-fn write_by(stateid: Stateid) -> ArgOp {
+pub fn write_by(stateid: Stateid) -> ArgOp {
     let data = Bytes::from_static(UNWRITTEN).into();
     ArgOp::Write(write::Args { stateid, offset: 0, stable: StableHow::FileSync, data })
 }
@@ -65,7 +65,7 @@ fn returned(stateid: Stateid) -> ArgOp {
     ArgOp::DelegReturn(delegreturn::Args { stateid })
 }
 
-fn obeys(call: &CbCompound) -> CbReply {
+pub fn obeys(call: &CbCompound) -> CbReply {
     let mut reply = says(call, Status::Ok);
     reply.ops[1] = match &call.ops[1] {
         CbArgOp::Recall(_) => CbResOp::Recall(Ok(())),
@@ -95,7 +95,7 @@ async fn gives_back(client: &mut Client, file: &FileHandle, delegation: &WriteDe
     client.ok(vec![putfh(file), returned(delegation.stateid)]).await;
 }
 
-fn holders(world: &World) -> usize {
+pub fn holders(world: &World) -> usize {
     read::write_delegations(&*world.replica.view().expect("a view"), VolumeId::FIRST, 100)
         .expect("reads")
         .len()
@@ -124,7 +124,7 @@ async fn a_creator_writes_after_it_has_closed() {
     ash.ok(vec![putfh(&file), closed(open)]).await;
     ash.ok(vec![putfh(&file), returned(by)]).await;
     assert_eq!(ash.status(vec![putfh(&file), write_by(by)]).await, Status::BadStateid);
-    assert_eq!(holders(&world), 0);
+    world.until("it has ended", || holders(&world) == 0).await;
 }
 
 /// Whatever shows data, size or times to others waits until the client has told them.

@@ -151,6 +151,32 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid)
     Ok(Reply::Done)
 }
 
+/// Ends delegations whose clients have the answer to their DELEGRETURN. Opens in the memory of the leader are not looked for:
+/// so none ends the layout of a client with such an open.
+pub(crate) fn give_all_back(plan: &mut Plan<'_>, returned: &[(ClientId, Stateid)]) -> Result<Reply, Stop> {
+    for (client, stateid) in returned {
+        match read::state(plan.view(), stateid.id)? {
+            Some(State::Delegation(state))
+                if state.client == *client && !state.is_revoked() && !ends_a_layout(plan, &state)? =>
+            {
+                end(plan, state, Ended::Returned)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(Reply::Done)
+}
+
+/// True if a layout ends with the delegation.
+fn ends_a_layout(plan: &Plan<'_>, state: &DelegationState) -> Result<bool, Stop> {
+    Ok(!has_open(plan, state)? && layout_state::of_client(plan, state.inode, state.client)?.is_some())
+}
+
+/// True if the client of the delegation has the file open, too.
+fn has_open(plan: &Plan<'_>, state: &DelegationState) -> Result<bool, StoreError> {
+    read::any_key(plan.view(), &keys::open(state.inode, state.client, &[]))
+}
+
 /// Revokes a delegation that was recalled and not returned in time.
 pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId) -> Result<Reply, Stop> {
     match read::state(plan.view(), delegation)? {
@@ -172,7 +198,7 @@ pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState, why: Ended) -> Re
         return Ok(());
     }
     let loses = state.writes() && why == Ended::Revoked;
-    if loses || !read::any_key(plan.view(), &keys::open(state.inode, state.client, &[]))? {
+    if loses || !has_open(plan, &state)? {
         layout_state::end_of_client(plan, state.inode, state.client, why)?;
     }
     remove::discard_if_orphan(plan, state.inode)

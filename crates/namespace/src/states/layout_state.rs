@@ -275,7 +275,11 @@ fn find(plan: &Plan<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> 
     }
 }
 
-fn of_client(plan: &Plan<'_>, inode: InodeId, client: ClientId) -> Result<Option<LayoutState>, Stop> {
+pub(super) fn of_client(
+    plan: &Plan<'_>,
+    inode: InodeId,
+    client: ClientId,
+) -> Result<Option<LayoutState>, Stop> {
     let Some(id) = get::<StateId>(plan.view(), &keys::layout(inode, client))? else { return Ok(None) };
     match read::state(plan.view(), id)? {
         Some(State::Layout(layout)) => Ok(Some(layout)),

@@ -238,6 +238,7 @@ fn is_idempotent(command: &Command) -> bool {
             | Command::LapseLease { .. }
             | Command::RenewLease { .. }
             | Command::SetStripe { .. }
+            | Command::DelegationsReturn { .. }
             | Command::ServerStarts { .. }
     )
 }

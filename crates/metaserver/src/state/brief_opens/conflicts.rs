@@ -136,6 +136,7 @@ fn conflicts(command: &Command) -> bool {
         | Command::Unlock { .. }
         | Command::FreeState { .. }
         | Command::DelegationReturn { .. }
+        | Command::DelegationsReturn { .. }
         | Command::DelegationRevoke { .. }
         | Command::LayoutGet { .. }
         | Command::LayoutCommit { .. }

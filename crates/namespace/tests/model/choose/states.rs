@@ -117,8 +117,13 @@ impl Chooser<'_> {
 
     pub(super) fn command_of_delegation(&mut self) -> Option<Command> {
         let (stateid, client, inode) = self.delegation_state()?;
-        Some(match self.pick(5) {
+        Some(match self.pick(6) {
             0 | 1 => Command::DelegationReturn { client, stateid },
+            5 => {
+                let more = (0..self.pick(3)).filter_map(|_| self.delegation_state());
+                let more = more.map(|(stateid, client, _)| (client, stateid)).collect::<Vec<_>>();
+                Command::DelegationsReturn { returned: [vec![(client, stateid)], more].concat() }
+            }
             2 => Command::DelegationRevoke { client, delegation: stateid.id },
             3 => Command::FreeState { client, stateid },
             _ => {

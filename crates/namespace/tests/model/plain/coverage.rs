@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 63] = [
+const COMMANDS: [&str; 64] = [
     "Create",
     "Link",
     "Remove",
@@ -64,6 +64,7 @@ const COMMANDS: [&str; 63] = [
     "Boot",
     "KeepOpen",
     "OpenOrDelegate",
+    "DelegationsReturn",
     "Observe",
     "SpaceUsed",
     "MakeVolume",

@@ -119,6 +119,19 @@ impl Plain {
         Ok(Reply::Done)
     }
 
+    pub(super) fn delegations_return(&mut self, returned: &[(ClientId, Stateid)]) -> Outcome {
+        for (client, stateid) in returned {
+            let held = self.delegations.get(&stateid.id).filter(|held| held.client == *client);
+            let Some(held) = held.filter(|held| !held.is_revoked()) else { continue };
+            let inode = held.inode;
+            let open = self.opens.values().any(|open| open.client == *client && open.inode == inode);
+            if open || self.layout_at(*client, inode).is_none() {
+                self.end_delegation(stateid.id);
+            }
+        }
+        Ok(Reply::Done)
+    }
+
     pub(super) fn delegation_revoke(&mut self, client: ClientId, id: StateId) -> Outcome {
         let held = self.delegations.get(&id).filter(|held| held.client == client && !held.is_revoked());
         if let Some(PlainDelegation { inode, kind, .. }) = held.cloned() {

@@ -304,6 +304,7 @@ impl Plain {
             Command::FreeState { client, stateid } => self.free_state(client, stateid),
 
             Command::DelegationReturn { client, stateid } => self.delegation_return(client, stateid),
+            Command::DelegationsReturn { returned } => self.delegations_return(&returned),
             Command::DelegationRevoke { client, delegation } => self.delegation_revoke(client, delegation),
 
             Command::LayoutGet { client, inode, stateid, mode, made, version, export: _ } => {
