@@ -20,8 +20,8 @@ use command_line::{Failure, limits, logging, signals, usage};
 
 use crate::cli::{Cli, Command, DsCommand, bench_program, manual};
 use crate::commands::{
-    adopt, backup, boot as boot_command, check_config, clean, export, pool, quota, rebalance, restore,
-    settings, snapshot, status, stripe, target, token, volume,
+    adopt, backup, boot as boot_command, check_config, clean, client, export, pool, quota, rebalance,
+    restore, settings, snapshot, status, stripe, target, token, volume,
 };
 use crate::node::{init, run, up};
 use crate::process::panics;
@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         Command::Files(args) => target::files(&args),
         Command::Stripe(command) => stripe::stripe(&command),
         Command::Volume(command) => volume::volume(&command),
+        Command::Client(command) => client::client(&command),
         Command::Quota(command) => quota::quota(&command),
         Command::Snapshot(command) => snapshot::snapshot(&command),
         Command::Boot(command) => boot_command::boot(&command),

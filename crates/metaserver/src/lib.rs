@@ -34,8 +34,8 @@ mod user;
 
 pub use admin::status;
 pub use admin::{
-    ApplyReport, ExportChange, ExportReport, NewStripe, ScheduleReport, SnapshotMade, SnapshotReport,
-    StripeReport, TargetChange, VolumeReport,
+    ApplyReport, ClientReport, ExportChange, ExportReport, NewStripe, ScheduleReport, SnapshotMade,
+    SnapshotReport, StripeReport, TargetChange, VolumeReport,
 };
 pub use admin::{NewLimits, QuotaOf, QuotaReport};
 pub use attributes::idmap::Idmap;

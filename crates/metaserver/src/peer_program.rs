@@ -49,6 +49,7 @@ impl Metaserver {
     async fn call_back_for(&self, args: call_back::Args) -> call_back::Res {
         let (client, op) = (ClientId(args.client), args.op);
         let recalled = self.state.recalled(&op);
+        self.state.note_recall_for_another(&op);
         let answer = self.state.call_back_here(client, op).await;
         call_back::Res { status: answer.map(|status| self.state.or_later(client, recalled, status)).ok() }
     }

@@ -84,6 +84,14 @@ fn a_dead_writer_holds_others_up_once() {
     ash.run_within(SLOW, "cd /mnt/h; for i in $(seq 300); do echo $i >$i; done; sync");
     let held = Counts::of(&cluster);
     assert!(held.returns < 10, "{held:?}: it has nearly all of them");
+    let clients: serde_json::Value =
+        serde_json::from_str(&cluster.admin(&["client", "list", "--json"])).expect("JSON");
+    let has = clients[0]["write_delegations"].as_u64();
+    assert!(
+        has.is_some_and(|has| has > 290) && clients.as_array().is_some_and(|all| all.len() == 1),
+        "{clients}"
+    );
+    assert!(cluster.admin(&["client", "list"]).contains("ash"));
     drop(ash);
     cluster.mount(&elm, "vers=4.2");
     // A wait of a recall for each would take ten minutes.

@@ -2,6 +2,7 @@
 //! numbers end at 2^53.
 
 mod boot;
+mod clients;
 mod snapshots;
 mod volumes;
 
@@ -9,6 +10,7 @@ use dataserver::TargetChecks;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::boot::{Boot, BootGroup, BootNode, BootRequest, BootRoot, Image};
+pub(crate) use self::clients::Client;
 pub(crate) use self::snapshots::{Schedule, Snapshot, SnapshotDone, SnapshotRequest};
 pub(crate) use self::volumes::{Quota, QuotaRequest, SnapshotName, Volume, VolumeRequest};
 

@@ -6,6 +6,7 @@
 //! | `GET /status` | [`metaserver::status::Status`] or [`DataServerStatus`] |
 //! | `/stripe`, `/stripe/apply` | see `admin_stripe`; metaserver only |
 //! | `/volumes`, `/volume` | see `volumes`; metaserver only |
+//! | `GET /clients` | see `clients`; metaserver only |
 //! | `/quotas`, `/quota` | see `quotas`; metaserver only |
 //! | `/snapshots`, `/snapshot` | see `snapshots`; metaserver only |
 //! | `/boot`, `/boot/image`, `/boot/loaders` | see `boot`; metaserver only |
@@ -34,8 +35,8 @@ use serde::Deserialize;
 
 use crate::admin::api::{Adopted, Clean, DataServerStatus, Refusal, Target};
 use crate::admin::{
-    access, backup, balance, boot, metrics, nodes, pools, quotas, settings, snapshots, stripe, targets,
-    tokens, volumes,
+    access, backup, balance, boot, clients, metrics, nodes, pools, quotas, settings, snapshots, stripe,
+    targets, tokens, volumes,
 };
 use crate::node::ds_file::no_targets_of_up;
 use crate::node::secret::Secret;
@@ -116,6 +117,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .route("/clean", post(clean))
         .route("/adopt", post(adopt))
         .merge(boot::routes())
+        .merge(clients::routes())
         .merge(nodes::routes())
         .merge(pools::routes())
         .merge(quotas::routes())

@@ -6,6 +6,7 @@ pub(crate) mod backup;
 pub(crate) mod balance;
 pub(crate) mod boot;
 pub(crate) mod client;
+pub(crate) mod clients;
 pub(crate) mod http;
 pub(crate) mod metrics;
 pub(crate) mod nodes;

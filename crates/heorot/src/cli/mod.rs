@@ -2,6 +2,7 @@
 
 pub(crate) mod bench_program;
 mod boot;
+mod clients;
 #[cfg(test)]
 mod documented;
 pub(crate) mod manual;
@@ -23,6 +24,7 @@ use crate::cli::bench_program::BenchProgramArgs;
 pub(crate) use crate::cli::boot::{
     BootCommand, BootNodeCommand, GroupCommand, ImageCommand, LoaderCommand, RootArgs,
 };
+pub(crate) use crate::cli::clients::ClientCommand;
 use crate::cli::manual::{CompletionsArgs, ManArgs};
 pub(crate) use crate::cli::pools::{PoolCommand, StripeCommand};
 pub(crate) use crate::cli::quotas::QuotaCommand;
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// Show, make or remove volumes: trees with a file system id of their own, at any place in the name space
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Show clients, and what they have open, locked and delegated
+    #[command(subcommand)]
+    Client(ClientCommand),
     /// Show what volumes, users and groups have, or set how much they may have
     #[command(subcommand)]
     Quota(QuotaCommand),

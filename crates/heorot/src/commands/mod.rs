@@ -5,6 +5,7 @@ pub(crate) mod backup;
 pub(crate) mod boot;
 pub(crate) mod check_config;
 pub(crate) mod clean;
+pub(crate) mod client;
 pub(crate) mod export;
 pub(crate) mod node;
 pub(crate) mod pool;

@@ -1,5 +1,7 @@
-//! Requests of administrators: status, changes of servers, exports, striping, volumes, quotas, snapshots, clones.
+//! Requests of administrators: status, changes of servers, exports, striping, volumes, quotas, snapshots, clones,
+//! clients.
 
+mod clients;
 mod clones;
 mod exports;
 mod nodes;
@@ -12,6 +14,7 @@ mod volumes;
 
 pub use crate::data::copies::apply::ApplyReport;
 pub use crate::data::target_changes::TargetChange;
+pub use clients::ClientReport;
 pub use exports::{ExportChange, ExportReport};
 pub use quotas::{NewLimits, QuotaOf, QuotaReport};
 pub use schedules::ScheduleReport;

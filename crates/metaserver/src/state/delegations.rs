@@ -28,8 +28,8 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// been under way, or the back channel may have been broken.
 const CALL_AGAIN: Duration = Duration::from_secs(1);
 
-/// Number of such calls after which a client that knows no such delegation is believed.
-const UNKNOWN_AFTER: u8 = 2;
+/// Number of calls after which a client that knows no such delegation is believed: two seconds.
+const UNKNOWN_AFTER: u8 = 3;
 
 /// Time without new delegations of a file after a recall: a file that was written is likely to be written
 /// again.
@@ -64,8 +64,8 @@ struct Asked {
 enum Next {
     Call,
     Wait,
-    /// The client has said twice, [`CALL_AGAIN`] apart, that it has no such delegation: a metaserver has died after its
-    /// return. The first time the reply with the delegation may have been under way.
+    /// The client has said [`UNKNOWN_AFTER`] times that it has no such delegation: a metaserver has died after its return. At
+    /// first the reply with the delegation may have been under way.
     End,
     Revoke,
 }
@@ -93,6 +93,12 @@ impl Delegations {
             }
             Some(_) => Next::Wait,
         }
+    }
+
+    /// Notes that another metaserver has this one recall a delegation: the return of it is not to wait.
+    pub(crate) fn note_called(&self, delegation: StateId, now: Duration) {
+        let new = Asked { first: now, last: now, unknown: 0 };
+        self.asked.lock().entry(delegation).or_insert(new);
     }
 
     /// True if others wait for this delegation.
@@ -281,6 +287,15 @@ impl ClientState {
         Ok(())
     }
 
+    /// Notes a CB_RECALL that another metaserver has this one send.
+    pub(crate) fn note_recall_for_another(&self, op: &CbArgOp) {
+        if let CbArgOp::Recall(args) = op
+            && let Ok(recalled) = crate::compound::stateid(&args.stateid)
+        {
+            self.delegations.note_called(recalled.id, self.machine.clock.monotonic());
+        }
+    }
+
     /// True if a recalled delegation was returned here a moment ago: it is ended at once.
     pub(crate) fn has_returned(&self, recalled: nfs4::Stateid) -> bool {
         let returned =
@@ -320,14 +335,16 @@ mod tests {
         assert_eq!(next(131), Next::Revoke);
         delegations.settled(StateId(7));
         assert_eq!(next(132), Next::Call);
-        // One that the client does not know ends when it has said so twice.
+        // One that the client does not know ends when it has said so three times.
+        for at in [133, 134] {
+            delegations.note_unknown(StateId(7));
+            assert_eq!(next(at), Next::Call);
+        }
         delegations.note_unknown(StateId(7));
-        assert_eq!(next(133), Next::Call);
-        delegations.note_unknown(StateId(7));
-        assert_eq!(next(133), Next::End);
+        assert_eq!(next(134), Next::End);
         delegations.settled(StateId(7));
         delegations.note_unknown(StateId(7));
-        assert_eq!(next(134), Next::Call);
+        assert_eq!(next(135), Next::Call);
         // One that was late is not waited for again, until it has returned something.
         delegations.revokes(ash, s(140), s(30));
         assert_eq!(delegations.next(ash, StateId(8), s(169), s(30)), Next::Revoke);

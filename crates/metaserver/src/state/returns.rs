@@ -4,10 +4,10 @@
 //! DELEGRETURN ─▶ answered ─▶ in memory ── 50 ms, 128 of them, or a conflict ──▶ Command::DelegationsReturn
 //! ```
 //!
-//! Linux returns a delegation before it renames, removes or forgets a file, and waits for the answer. Nothing has to be on
-//! disk for it: whatever the delegation keeps from others asks for it back, and then it is ended at once. If this metaserver
-//! dies before, the state machine has delegations that their clients do not know. Those that
-//! conflict with them have them recalled, and they end when the client has answered twice that it has none: a second later.
+//! Linux returns a delegation before it removes a file, and when it forgets one, and waits for the answer. Nothing has to be
+//! on disk for it: whatever the delegation keeps from others asks for it back, and then it is ended at once. If this
+//! metaserver dies before, the state machine has delegations that their clients do not know. What conflicts with them has
+//! them recalled, and they end when the client has answered three times that it has none: two seconds later.
 //!
 //! A delegation with whose end a layout may end goes the usual way: opens in the memory of the leader would have to be
 //! looked for.

@@ -119,7 +119,7 @@ fn knows_none(call: &CbCompound) -> CbReply {
 /// A metaserver has died with what it had in memory: the state machine has a delegation that its client returned.
 ///
 /// ```text
-/// elm open /f to write      ash, called back: BAD_STATEID, and again a second later      -> elm has it
+/// elm open /f to write      ash, called back: BAD_STATEID, and twice more, a second apart      -> elm has it
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delegation_that_its_client_does_not_know_ends() {
@@ -128,7 +128,7 @@ async fn a_delegation_that_its_client_does_not_know_ends() {
     made(&mut ash, "f").await.1.expect("of a new file");
     let answers = async {
         let mut recalls = 0;
-        while recalls < 2 {
+        while recalls < 3 {
             let (_, call) = ash.raw.called_back(knows_none).await;
             if let CbArgOp::Recall(_) = &call.ops[1] {
                 recalls += 1;
