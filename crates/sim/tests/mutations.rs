@@ -3,7 +3,7 @@
 use sim::{Bug, Scenario, run};
 
 /// Seeds in which a bug must be found.
-const SEEDS_MAX: u64 = 60;
+const SEEDS_MAX: u64 = 120;
 
 /// First finding of one of these oracles, with this bug.
 fn found(bug: Bug, oracles: &[&str]) -> String {

@@ -72,8 +72,12 @@ impl Data {
         }
     }
 
-    /// Returns a new layout for a file with inline data.
-    async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, FileError> {
+    /// Returns a new layout for a file with inline data; none: it has a usable one, or there is no other.
+    pub(crate) async fn place_again(
+        &self,
+        inode: &Inode,
+        layout: FileLayout,
+    ) -> Result<Option<FileLayout>, FileError> {
         let data = self.file_data_of(inode, layout)?;
         let usable = self.candidates_beside(&data.chains);
         let is_usable = |chain: &ChainId| usable.iter().any(|u| u.chain == *chain && u.has_room);

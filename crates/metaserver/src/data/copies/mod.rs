@@ -73,6 +73,9 @@ impl Data {
                 (Some(DataPlace::Inline), Some(layout)) if wanted.copies > 1 => {
                     self.place_with_copies(&inode, layout, wanted.copies).await
                 }
+                (Some(DataPlace::Inline), Some(layout)) if wanted.targets.is_some() => {
+                    self.place_elsewhere(&inode, layout, wanted).await
+                }
                 (Some(DataPlace::Migrating), _) => Err(FileError::Delay),
                 _ => Ok(0),
             }
@@ -216,6 +219,25 @@ impl Data {
         let candidates = self.candidates(copies, self.pool_of(&data.chains));
         let choice = self.placement.choose(&candidates, layout.columns).ok_or(FileError::Away)?;
         let to = self.layout_of(choice, layout.unit).await?;
+        let command = Command::Relocate { inode: inode.id, from: layout, to, checked };
+        self.state.propose(None, command).await?;
+        Ok(to.columns)
+    }
+
+    /// Gives a file whose data are still with its inode a layout without the targets that are to be left. What a LAYOUTGET
+    /// has made there, which was not granted in the end, is no longer the file's then.
+    async fn place_elsewhere(
+        &self,
+        inode: &Inode,
+        layout: FileLayout,
+        wanted: Wanted<'_>,
+    ) -> Result<u32, FileError> {
+        let data = self.file_data_of(inode, layout)?;
+        if self.columns_alone(&data.chains, layout, wanted).is_empty() {
+            return Ok(0);
+        }
+        let checked = self.version_without_writers(inode)?;
+        let to = self.place_again(inode, layout).await?.ok_or(FileError::NoSpace)?;
         let command = Command::Relocate { inode: inode.id, from: layout, to, checked };
         self.state.propose(None, command).await?;
         Ok(to.columns)

@@ -279,7 +279,7 @@ impl Chooser<'_> {
         if self.pick(3) == 2
             && let Some(volume) = self.any(clones)
         {
-            return Command::Promote { volume: if self.seldom(6) { VolumeId::FIRST } else { volume } };
+            return Command::Promote { volume: if self.seldom(3) { VolumeId::FIRST } else { volume } };
         }
         let any = self.any(self.plain.snapshots.keys().copied());
         let snapshot = any.filter(|_| !self.seldom(8)).unwrap_or(VolumeId(1 << 23));
