@@ -74,7 +74,7 @@ mod tests {
         let expected = "\
 address      sessions  opens  locks  layouts  read del.  write del.  name
 10.0.0.7 +1         1     12      0        0          0         300  Linux NFSv4.2 ash
-10.0.0.8            0      0      2        0          0           0  Linux NFSv4.1 elm  lease ran out 3m ago: has this until others want it
+10.0.0.8            0      0      2        0          0           0  Linux NFSv4.1 elm  lease ran out 3 min ago: has this until others want it
 ";
         let squeezed = |text: &str| {
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
