@@ -28,8 +28,9 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// been under way, or the back channel may have been broken.
 const CALL_AGAIN: Duration = Duration::from_secs(1);
 
-/// Number of calls after which a client that knows no such delegation is believed: two seconds.
-const UNKNOWN_AFTER: u8 = 3;
+/// Number of calls after which a client that knows no such delegation is believed: five seconds, in which the reply with it
+/// has arrived.
+const UNKNOWN_AFTER: u8 = 6;
 
 /// Time without new delegations of a file after a recall: a file that was written is likely to be written
 /// again.
@@ -64,7 +65,7 @@ struct Asked {
 enum Next {
     Call,
     Wait,
-    /// The client has said [`UNKNOWN_AFTER`] times that it has no such delegation: a metaserver has died after its return. At
+    /// The client has said [`UNKNOWN_AFTER`] times, one after the other, that it has no such delegation: a metaserver has died after its return. At
     /// first the reply with the delegation may have been under way.
     End,
     Revoke,
@@ -96,9 +97,10 @@ impl Delegations {
     }
 
     /// Notes that another metaserver has this one recall a delegation: the return of it is not to wait.
-    pub(crate) fn note_called(&self, delegation: StateId, now: Duration) {
-        let new = Asked { first: now, last: now, unknown: 0 };
-        self.asked.lock().entry(delegation).or_insert(new);
+    pub(crate) fn note_called(&self, delegation: StateId, now: Duration, lease: Duration) {
+        let mut asked = self.asked.lock();
+        asked.retain(|_, asked| now.saturating_sub(asked.last) < lease * 4);
+        asked.entry(delegation).or_insert(Asked { first: now, last: now, unknown: 0 });
     }
 
     /// True if others wait for this delegation.
@@ -106,10 +108,12 @@ impl Delegations {
         self.asked.lock().contains_key(&delegation)
     }
 
-    /// Notes that the client has answered that it has no such delegation.
-    fn note_unknown(&self, delegation: StateId) {
+    /// Notes the client's answer to CB_RECALL. BADHANDLE: it has no delegation of the file. (BAD_STATEID is also Linux's
+    /// answer while it is giving this one back.)
+    fn note_answer(&self, delegation: StateId, answer: Option<Status>) {
         if let Some(asked) = self.asked.lock().get_mut(&delegation) {
-            asked.unknown = asked.unknown.saturating_add(1);
+            asked.unknown =
+                if answer == Some(Status::BadHandle) { asked.unknown.saturating_add(1) } else { 0 };
         }
         self.heard.notify_waiters();
     }
@@ -258,9 +262,7 @@ impl ClientState {
                 let (all, call) =
                     (Arc::clone(&self.delegations), self.call_back(client, CbArgOp::Recall(args)));
                 tokio::spawn(async move {
-                    if let Ok(Status::BadStateid | Status::BadHandle) = call.await {
-                        all.note_unknown(delegation.id);
-                    }
+                    all.note_answer(delegation.id, call.await.ok());
                 });
             }
             Next::End => {
@@ -292,7 +294,8 @@ impl ClientState {
         if let CbArgOp::Recall(args) = op
             && let Ok(recalled) = crate::compound::stateid(&args.stateid)
         {
-            self.delegations.note_called(recalled.id, self.machine.clock.monotonic());
+            let (now, lease) = (self.machine.clock.monotonic(), self.cluster.lease());
+            self.delegations.note_called(recalled.id, now, lease);
         }
     }
 
@@ -335,16 +338,19 @@ mod tests {
         assert_eq!(next(131), Next::Revoke);
         delegations.settled(StateId(7));
         assert_eq!(next(132), Next::Call);
-        // One that the client does not know ends when it has said so three times.
-        for at in [133, 134] {
-            delegations.note_unknown(StateId(7));
+        // One that the client does not know ends when it has said so often enough, one after the other.
+        let says = |status| delegations.note_answer(StateId(7), Some(status));
+        for at in 133..138 {
+            says(Status::BadHandle);
             assert_eq!(next(at), Next::Call);
         }
-        delegations.note_unknown(StateId(7));
-        assert_eq!(next(134), Next::End);
+        says(Status::BadStateid);
+        assert_eq!(next(138), Next::Call);
+        (0..UNKNOWN_AFTER).for_each(|_| says(Status::BadHandle));
+        assert_eq!(next(138), Next::End);
         delegations.settled(StateId(7));
-        delegations.note_unknown(StateId(7));
-        assert_eq!(next(135), Next::Call);
+        says(Status::BadHandle);
+        assert_eq!(next(139), Next::Call);
         // One that was late is not waited for again, until it has returned something.
         delegations.revokes(ash, s(140), s(30));
         assert_eq!(delegations.next(ash, StateId(8), s(169), s(30)), Next::Revoke);

@@ -1,6 +1,6 @@
 //! Commands that may conflict with delegations: proposed again after the recall.
 
-use namespace::{ClientId, Command, Reply, RequestId, read};
+use namespace::{ClientId, Command, InodeId, Reply, RequestId, read};
 
 use crate::errors::FileError;
 use crate::state::ClientState;
@@ -19,6 +19,9 @@ impl ClientState {
         request: Option<RequestId>,
         command: Command,
     ) -> Result<Reply, FileError> {
+        if let Some(file) = self.unnamed_by(&command)? {
+            self.returns_of_file_ended(file).await;
+        }
         if !may_conflict(&command) {
             return self.machine.propose_once(request, command).await;
         }
@@ -37,6 +40,20 @@ impl ClientState {
             Reply::Delegated { .. } => Err(FileError::Delay),
             reply => Ok(reply),
         }
+    }
+
+    /// A file that the command takes a name from, and of which a delegation was returned here a moment ago.
+    fn unnamed_by(&self, command: &Command) -> Result<Option<InodeId>, FileError> {
+        if self.returns.is_empty() {
+            return Ok(None); // the usual case
+        }
+        let (dir, name) = match command {
+            Command::Remove { dir, name, .. } => (dir, name),
+            Command::Rename { to_dir, to, .. } => (to_dir, to),
+            _ => return Ok(None),
+        };
+        let named = read::lookup(&*self.machine.view()?, *dir, name)?;
+        Ok(named.filter(|file| self.returns.has_file(*file)))
     }
 
     fn client_of(&self, request: Option<RequestId>) -> Result<Option<ClientId>, FileError> {

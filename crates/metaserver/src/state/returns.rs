@@ -7,13 +7,15 @@
 //! Linux returns a delegation before it removes a file, and when it forgets one, and waits for the answer. Nothing has to be
 //! on disk for it: whatever the delegation keeps from others asks for it back, and then it is ended at once. If this
 //! metaserver dies before, the state machine has delegations that their clients do not know. What conflicts with them has
-//! them recalled, and they end when the client has answered three times that it has none: two seconds later.
+//! them recalled, and they end when the client has answered for some seconds that it has none. A file is not removed
+//! before the end of a delegation that was returned: nothing would have it recalled afterwards.
 //!
 //! A delegation with whose end a layout may end goes the usual way: opens in the memory of the leader would have to be
 //! looked for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use namespace::{ClientId, Command, Error, InodeId, State, StateId, Stateid, read};
@@ -31,6 +33,8 @@ const AT_ONCE: usize = 128;
 const MAX: usize = 1024;
 /// Pause after a command that was not ordered.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
+/// Attempts for one delegation. After that it is recalled like any other if it is in the way.
+const TRIES_MAX: u8 = 20;
 /// Longest wait for the end of a client's returned delegations.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -44,6 +48,8 @@ pub(crate) struct Returns {
     now: Notify,
     /// Signals that some have been ended.
     ended: Notify,
+    /// True before a stop: further returns are ordered before they are answered.
+    closing: AtomicBool,
 }
 
 /// A returned delegation.
@@ -52,6 +58,7 @@ struct Returned {
     client: ClientId,
     stateid: Stateid,
     inode: InodeId,
+    tries: u8,
 }
 
 impl Returns {
@@ -68,7 +75,7 @@ impl Returns {
     /// Takes a returned delegation; false if there are too many.
     fn add(&self, returned: Returned) -> bool {
         let mut waiting = self.waiting.lock();
-        if waiting.len() >= MAX {
+        if waiting.len() >= MAX || self.closing.load(Ordering::Acquire) {
             return false;
         }
         waiting.insert(returned.stateid.id, returned);
@@ -84,13 +91,31 @@ impl Returns {
         self.waiting.lock().values().take(AT_ONCE).copied().collect()
     }
 
-    fn remove(&self, ended: &[Returned]) {
-        let mut waiting = self.waiting.lock();
-        for returned in ended {
-            waiting.remove(&returned.stateid.id);
-        }
-        drop(waiting);
+    fn remove(&self, ended: StateId) {
+        self.waiting.lock().remove(&ended);
         self.ended.notify_waiters();
+    }
+
+    /// Notes an attempt that failed.
+    fn failed(&self, delegation: StateId) {
+        let mut waiting = self.waiting.lock();
+        let Some(returned) = waiting.get_mut(&delegation) else { return };
+        returned.tries += 1;
+        if returned.tries >= TRIES_MAX {
+            waiting.remove(&delegation);
+            drop(waiting);
+            self.ended.notify_waiters();
+        }
+    }
+
+    /// True if a delegation of `file` was returned here.
+    pub(crate) fn has_file(&self, file: InodeId) -> bool {
+        self.waiting.lock().values().any(|one| one.inode == file)
+    }
+
+    /// True if none was returned here that the state machine has.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
     }
 
     /// True if `client` has returned a delegation of `file`, or of any file.
@@ -115,7 +140,7 @@ impl ClientState {
         if !is_current || is_awaited || has_layout {
             return Ok(false);
         }
-        Ok(self.returns.add(Returned { client, stateid: held.stateid, inode: held.inode }))
+        Ok(self.returns.add(Returned { client, stateid: held.stateid, inode: held.inode, tries: 0 }))
     }
 
     /// Ends returned delegations, many at a time.
@@ -133,30 +158,35 @@ impl ClientState {
             if some.is_empty() {
                 return;
             }
-            let ended = self.end_these(&some).await;
-            self.returns.remove(&ended);
-            if ended.is_empty() {
+            if !self.end_these(&some).await {
                 tokio::time::sleep(TRY_AGAIN).await;
             }
         }
     }
 
-    /// Returns those that have ended.
-    async fn end_these(&self, some: &[Returned]) -> Vec<Returned> {
+    /// Returns true if some have ended.
+    async fn end_these(&self, some: &[Returned]) -> bool {
         let returned = some.iter().map(|one| (one.client, one.stateid)).collect();
         let command = Command::DelegationsReturn { returned };
         if let Err(error) = self.machine.propose_once(None, command).await {
             tracing::debug!(?error, "returned delegations are ended one by one");
         }
-        let mut ended = Vec::with_capacity(some.len());
+        let mut have_ended = false;
         for one in some {
             match self.end_if_left(one.client, one.stateid).await {
-                Ok(()) => ended.push(*one),
-                Err(error) => tracing::debug!(?error, "a returned delegation does not end yet"),
+                Ok(()) => {
+                    have_ended = true;
+                    self.delegations.settled(one.stateid.id);
+                    self.returns.remove(one.stateid.id);
+                }
+                Err(error) => {
+                    tracing::debug!(?error, "a returned delegation does not end yet");
+                    self.returns.failed(one.stateid.id);
+                }
             }
         }
         self.note_returned();
-        ended
+        have_ended
     }
 
     /// Ends a delegation that the command for many has left, such as one with a layout that was granted since.
@@ -180,10 +210,19 @@ impl ClientState {
 
     /// Waits until the state machine has none of the delegations of `file`, or of any file, that `client` has returned here.
     pub(crate) async fn returns_ended(&self, client: ClientId, file: Option<InodeId>) {
+        self.until_ended(|returns| !returns.has_of(client, file)).await;
+    }
+
+    /// Waits until the state machine has no delegation of `file` that was returned here.
+    pub(crate) async fn returns_of_file_ended(&self, file: InodeId) {
+        self.until_ended(|returns| !returns.has_file(file)).await;
+    }
+
+    async fn until_ended(&self, is_so: impl Fn(&Returns) -> bool) {
         let ended = async {
             loop {
                 let ended = self.returns.ended.notified();
-                if !self.returns.has_of(client, file) {
+                if is_so(&self.returns) {
                     return;
                 }
                 self.returns.hurry();
@@ -195,6 +234,7 @@ impl ClientState {
 
     /// Ends all that were returned here, for a stop.
     pub(crate) async fn end_returns(&self) {
+        self.returns.closing.store(true, Ordering::Release);
         self.end_returned().await;
     }
 }
@@ -210,15 +250,20 @@ mod tests {
             client: ash,
             stateid: Stateid { sequence: 1, id: StateId(id) },
             inode: InodeId(id),
+            tries: 0,
         };
         let taken = (1..=MAX as u64 + 9).filter(|id| returns.add(returned(*id))).count();
         assert_eq!(taken, MAX);
         let some = returns.next();
         assert_eq!(some.len(), AT_ONCE);
-        returns.remove(&some);
+        some.iter().for_each(|one| returns.remove(one.stateid.id));
         assert!(!returns.has(some[0].stateid.id) && returns.has(returns.next()[0].stateid.id));
         assert!(returns.has_of(ash, None) && !returns.has_of(elm, None));
         assert!(returns.has_of(ash, Some(InodeId(900))) && !returns.has_of(ash, Some(some[0].inode)));
-        assert!(returns.add(returned(9999)));
+        assert!(returns.add(returned(9999)) && returns.has_file(InodeId(9999)));
+        (0..TRIES_MAX).for_each(|_| returns.failed(StateId(9999)));
+        assert!(!returns.has_file(InodeId(9999)));
+        returns.closing.store(true, Ordering::Release);
+        assert!(!returns.add(returned(9999)));
     }
 }

@@ -108,8 +108,8 @@ async fn a_file_is_removed_right_after_its_delegation_was_returned() {
 fn knows_none(call: &CbCompound) -> CbReply {
     match &call.ops[1] {
         CbArgOp::Recall(_) => {
-            let mut reply = says(call, Status::BadStateid);
-            reply.ops[1] = CbResOp::Recall(Err(Status::BadStateid));
+            let mut reply = says(call, Status::BadHandle);
+            reply.ops[1] = CbResOp::Recall(Err(Status::BadHandle));
             reply
         }
         _ => obeys(call),
@@ -119,7 +119,7 @@ fn knows_none(call: &CbCompound) -> CbReply {
 /// A metaserver has died with what it had in memory: the state machine has a delegation that its client returned.
 ///
 /// ```text
-/// elm open /f to write      ash, called back: BAD_STATEID, and twice more, a second apart      -> elm has it
+/// elm open /f to write      ash, called back: BADHANDLE, six times, a second apart      -> elm has it
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delegation_that_its_client_does_not_know_ends() {
@@ -128,7 +128,7 @@ async fn a_delegation_that_its_client_does_not_know_ends() {
     made(&mut ash, "f").await.1.expect("of a new file");
     let answers = async {
         let mut recalls = 0;
-        while recalls < 3 {
+        while recalls < 6 {
             let (_, call) = ash.raw.called_back(knows_none).await;
             if let CbArgOp::Recall(_) = &call.ops[1] {
                 recalls += 1;
