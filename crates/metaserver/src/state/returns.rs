@@ -72,7 +72,7 @@ impl Returns {
         self.now.notify_one();
     }
 
-    /// Takes a returned delegation; false if there are too many.
+    /// Takes a returned delegation; false if there are too many, or this metaserver stops.
     fn add(&self, returned: Returned) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.len() >= MAX || self.closing.load(Ordering::Acquire) {

@@ -1,4 +1,4 @@
-//! Delegations that a client returns: answered at once, ended many at a time, and in nobody's way meanwhile.
+//! Delegations that a client returns: answered at once, ended many at a time, and not in the way of others meanwhile.
 
 use bytes::Bytes;
 use namespace::{Subject, VolumeId, read};
@@ -65,20 +65,20 @@ async fn what_was_returned_is_gone_for_its_client() {
 
 /// ```text
 /// ash return its delegation        elm open to write: at once, and ash is not called back
-///                                  elm's file goes on to get delegations: no recall was needed
+/// ash make another                 it gets a delegation again: others have not used its files, as no recall was needed
 /// ash return all, destroy its session and itself      -> ok
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_returned_is_in_nobodys_way() {
+async fn what_was_returned_is_not_in_the_way() {
     let world = World::seeing().await;
     let (mut ash, mut elm) = (Client::mount(&world, "ash").await, Client::mount(&world, "elm").await);
     for name in ["a", "b", "c"] {
         let (file, delegation) = made(&mut ash, name).await;
         let by = delegation.expect("others have not used its files").stateid;
         ash.ok(vec![putfh(&file), returned(by)]).await;
-        elm.open(name, BOTH, 0).await.expect("nobody has it");
+        elm.open(name, BOTH, 0).await.expect("it is free");
     }
-    // A call-back would come before the reply, which this reads alone.
+    // In each round, and here: a call-back of the round before would be read in place of the reply, and fail.
     let (file, delegation) = made(&mut ash, "d").await;
     ash.ok(vec![putfh(&file), returned(delegation.expect("of a new file").stateid)]).await;
     let session = ArgOp::DestroySession(destroy_session::Args { sessionid: ash.session });
